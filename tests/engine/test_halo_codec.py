@@ -9,10 +9,11 @@ from hypothesis import strategies as st
 
 from fedgraft import wire
 from fedgraft.contracts.values import HaloRows
-from fedgraft.engine.halo_codec import HaloCodec, asked_arrays, bits_of, part_of, slots_of
+from fedgraft.engine.halo_codec import HaloCodec, asked_arrays, bits_of, slots_of
 from fedgraft.errors import WireError
 from fedgraft.experiment.recipes.codec_sections import build_codec
 from fedgraft.wire import Message
+from fedgraft.wire.layouts import part_of
 from helpers.node_runs import small
 from helpers.toy_runs import toy
 

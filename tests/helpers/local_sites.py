@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from fedgraft.contracts.runtime import fingerprint
-from fedgraft.engine.client.own_secrets import RegisteredKeys
+from fedgraft.engine.client.contribution import RegisteredKeys
 from fedgraft.engine.privacy.policy import Policy
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.experiment import Experiment

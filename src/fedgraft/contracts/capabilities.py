@@ -25,3 +25,11 @@ CAPABILITIES: Final = MappingProxyType(
 """{capability: what is told}."""
 COUNTED: Final = frozenset({"users", "class_counts", "sums", "prototypes"})
 """Those of counts, sums and means over groups of examples, which may be small."""
+
+
+HALO: Final = "halo"
+MATCHING: Final = "matching"
+EVALUATION: Final = "evaluation"
+"""Purposes of rows of nodes, which travel with models, of ids that sites match, and of scores."""
+PURPOSES_OF_CLIENTS: Final = ("statistics", "probe", "model", HALO, EVALUATION, "smoothing", "masking", MATCHING)
+"""Purposes for which clients send anything."""

@@ -76,8 +76,3 @@ def slots_of(bits: Array) -> Indices:
 def asked_arrays(slots: Sequence[Indices], layout: Layout) -> Arrays:
     """Return the rows that a client asks for, int64 [rows] per layer, as arrays of `Plan.asked_layout`."""
     return {spec.name: bits_of(slot) for spec, slot in zip(layout, slots, strict=True)}
-
-
-def part_of(arrays: Mapping[str, Array], layout: Layout) -> Arrays:
-    """Return the arrays of a message that belong to one layout."""
-    return {spec.name: arrays[spec.name] for spec in layout}

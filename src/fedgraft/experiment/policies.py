@@ -5,11 +5,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from fedgraft.contracts.abilities.matching import MatchedData
+from fedgraft.contracts.capabilities import MATCHING
 from fedgraft.contracts.data import FittedData
 from fedgraft.engine.privacy.policy import Policy
 from fedgraft.engine.protocol.gate import Gate, Rule
 from fedgraft.engine.protocol.protocol import Protocol
-from fedgraft.engine.purposes import MATCHING
 from fedgraft.errors import InputError, nearest
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes import discovery

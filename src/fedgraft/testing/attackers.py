@@ -7,7 +7,7 @@ import numpy as np
 
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed, Runtime, randomness
-from fedgraft.engine import unchanged
+from fedgraft.engine import coded_arrays
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.rounds.safeguards import LOSSES
@@ -96,6 +96,6 @@ class Attacked(Around):
             return reply or wire.encode(message, layout, names)
         assert self._attack is not None
         g = randomness.generator(plan.seed, "attack", message.round, client)
-        update = plan.uplink.decode(unchanged.whole_upload(plan, message.arrays), plan.upload_layout)
+        update = plan.uplink.decode(coded_arrays.whole_upload(plan, message.arrays), plan.upload_layout)
         coded, _ = plan.uplink.encode(self._attack(update, g), plan.uplink.init(plan.upload_layout), g)
         return wire.encode(replace(message, arrays={**message.arrays, **coded}), layout, names)

@@ -86,6 +86,11 @@ def merged(one: Mapping[str, Layout], other: Mapping[str, Layout]) -> dict[str, 
     return {kind: joined(one.get(kind, none), other.get(kind, none)) for kind in {**one, **other}}
 
 
+def part_of(arrays: Mapping[str, Array], layout: Layout) -> Arrays:
+    """Return the arrays of a message that belong to one layout."""
+    return {spec.name: arrays[spec.name] for spec in layout}
+
+
 def finite(array: Array) -> bool:
     """Return whether all numbers of an array are finite."""
     if array.dtype.kind != "f":

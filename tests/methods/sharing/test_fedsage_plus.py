@@ -9,7 +9,7 @@ import torch
 
 from fedgraft.contracts import Update
 from fedgraft.domains.nodes.training.neighgen import WIDTHS
-from fedgraft.engine import unchanged
+from fedgraft.engine import coded_arrays
 from fedgraft.engine.server.rounds.averaging import scored_model
 from fedgraft.engine.server.rounds.broadcast import Broadcast
 from fedgraft.errors import ClientError, InputError
@@ -228,10 +228,10 @@ def test_a_client_that_has_lost_what_it_kept_is_sent_it_again_and_one_that_lacks
     assert not len(shorter[3]["generator.count.weight"])
     assert len(shorter[4]["generator.count.weight"])
     memory = {}
-    assert unchanged.completed(plan, whole, memory) is whole
-    assert same(unchanged.completed(plan, shorter[3], memory), whole)
+    assert coded_arrays.completed(plan, whole, memory) is whole
+    assert same(coded_arrays.completed(plan, shorter[3], memory), whole)
     with pytest.raises(ClientError, match=r"sent a model without generator\.[a-z0-9.]+, which it does not keep"):
-        unchanged.completed(plan, shorter[3], {})
+        coded_arrays.completed(plan, shorter[3], {})
     broadcast.received([3])
     broadcast.forgotten([3])
     assert len(broadcast.sent_to({3: 0})[3]["generator.count.weight"])

@@ -12,33 +12,26 @@ from contextlib import AbstractContextManager, nullcontext
 from functools import partial
 from typing import Any, TypeAlias
 
-import torch
-
 from fedgraft import wire
-from fedgraft.contracts import Draw, randomness
+from fedgraft.contracts import randomness
 from fedgraft.contracts.data import Recent, Shards
-from fedgraft.contracts.task import example_losses
-from fedgraft.engine import unchanged
+from fedgraft.engine import coded_arrays
 from fedgraft.engine.client import own_scores
 from fedgraft.engine.client.client_memory import Kept, Memory, same, settled, unpacked
 from fedgraft.engine.client.client_rows import OPEN, ClientRows
-from fedgraft.engine.client.contribution import contribution_of
-from fedgraft.engine.client.ensemble import ensemble_of
-from fedgraft.engine.client.local_round import ClientModel, LocalRound, Order
-from fedgraft.engine.client.own_secrets import RegisteredKeys
+from fedgraft.engine.client.contribution import RegisteredKeys, contribution_of
+from fedgraft.engine.client.local_round import ClientModel, LocalRound, Order, probed
+from fedgraft.engine.client.model_views import ensemble_of
 from fedgraft.engine.client.served import Latest, Served, code_of, sound
 from fedgraft.engine.client.smoothing import Smoothing
-from fedgraft.engine.halo_codec import part_of
 from fedgraft.engine.plan import PROGRESS_STEPS, Plan
-from fedgraft.engine.protocol import masking_kinds, smoothing_kinds
 from fedgraft.engine.protocol.gate import Gate
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.protocol.table import TABLE
-from fedgraft.engine.training import Optimizer
 from fedgraft.errors import BeyondLimitError, ClientError, memory_shortage, printable
 from fedgraft.nn import flops
 from fedgraft.wire import Message
-from fedgraft.wire.layouts import Arrays
+from fedgraft.wire.layouts import Arrays, part_of
 from fedgraft.wire.sealed_rows import RowSeal
 
 Buffer: TypeAlias = bytes | memoryview
@@ -97,8 +90,8 @@ class Client:
             "alone": self._train,
             "rows": self._go_on,
             "evaluate": self._evaluate,
-            **{row.name: self._smooth for row in smoothing_kinds.KINDS},
-            **({row.name: masking.served for row in masking_kinds.KINDS} if masking else {}),
+            **{name: self._smooth for name, row in TABLE.items() if row.purpose == "smoothing"},
+            **({name: masking.served for name, row in TABLE.items() if row.purpose == "masking"} if masking else {}),
         }
 
     def serve(self, client: int, request: Buffer, memory: Kept, scored: Buffer = b"", set_up: Buffer = b"") -> Served:
@@ -199,18 +192,7 @@ class Client:
         plan = self._plan
         memory["probed"] = self._model_received(message, memory)
         data, model = self._load(client, memory["probed"], memory)
-        module, blocks = model.flat.module.eval(), plan.task.blocks(data)
-        # A client that trains on some blocks a round is asked about as many: a probe may not cost more than training.
-        order = randomness.generator(plan.seed, "probe", message.round, client).permutation(len(blocks))
-        chosen = [blocks[index] for index in order[: plan.training.blocks or None]]
-        with torch.no_grad():
-            parts = [
-                example_losses(plan.task.loss(module, data, Draw(block), encoded))
-                for block in chosen
-                for encoded in [plan.task.encode(module, data, block)]
-            ]
-        losses = torch.cat(parts).double()
-        return Message("probe", message.round, {"loss": float(losses.mean()), "loss_sq": float((losses**2).mean())})
+        return Message("probe", message.round, probed(plan, model.flat.module.eval(), data, message.round, client))
 
     def _try(self, client: int, message: Message, memory: Memory) -> Message:
         """Train from the current model and keep nothing of it but the model as it was."""
@@ -327,7 +309,7 @@ class Client:
         """The shared parameters that a request brought, or those of this round's probe."""
         plan = self._plan
         if message.arrays is not None:
-            arrays = unchanged.completed(plan, message.arrays, memory)
+            arrays = coded_arrays.completed(plan, message.arrays, memory)
             received, spent = self._received.of(arrays, lambda: self._decoded(arrays))
             flops.count(spent // 2)
             if plan.silent:
@@ -379,7 +361,5 @@ class Client:
 
     def _model(self, variant: Hashable) -> ClientModel:
         if variant not in self._models:
-            flat = self._plan.build_model(variant)
-            private = tuple(name for name in flat.initial if not self._plan.travels(name))
-            self._models[variant] = ClientModel(flat, Optimizer(self._plan.training, flat), private)
+            self._models[variant] = ClientModel.of(self._plan, variant)
         return self._models[variant]

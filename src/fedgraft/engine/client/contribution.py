@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from fedgraft.contracts import randomness
-from fedgraft.engine import checked_codec, unchanged
+from fedgraft.engine import coded_arrays
 from fedgraft.engine.client.addend import AddedPart, Addend, NoisyAddend
 from fedgraft.engine.client.client_memory import Memory
-from fedgraft.engine.client.own_secrets import RegisteredKeys, root_of
+from fedgraft.engine.client.own_secrets import root_of
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.secure_sum import Assurance
 from fedgraft.errors import UnknownRequestError
@@ -17,6 +17,22 @@ from fedgraft.wire.layouts import Arrays
 
 if TYPE_CHECKING:
     from fedgraft.engine.client.masking import Masking
+
+
+@dataclass(frozen=True)
+class RegisteredKeys:
+    """By what a node signs its keys of a run, and knows those of others.
+
+    Args:
+        run: its name.
+        private: the node's private key, as OpenSSH writes it.
+        public: returns the public key by which a client is registered, as OpenSSH writes it; raises `ClientError` where
+            the node knows none.
+    """
+
+    run: str
+    private: bytes
+    public: Callable[[int], bytes]
 
 
 @dataclass(frozen=True)
@@ -40,8 +56,8 @@ class OwnPart:
             state = plan.uplink.init(plan.upload_layout)
         g = randomness.lazy(plan.seed, "uplink", self.round, self.client)
         encoded, memory["uplink"] = plan.uplink.encode(upload, state, g)
-        checked_codec.check(plan.uplink, encoded, plan.upload_layout)
-        return unchanged.shortened_upload(plan, encoded)
+        coded_arrays.check(plan.uplink, encoded, plan.upload_layout)
+        return coded_arrays.shortened_upload(plan, encoded)
 
     def ran(self, train: Callable[[], Message], memory: Memory) -> Message:
         """Train, and return the reply."""

@@ -1,27 +1,28 @@
 """A client's round of training, from the order to the upload; it stops where it must wait for halo rows."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Self
 
 import torch
 
-from fedgraft.contracts import randomness
+from fedgraft.contracts import Draw, randomness
+from fedgraft.contracts.task import example_losses
 from fedgraft.engine.client.client_memory import Memory
 from fedgraft.engine.client.client_rows import ClientRows
 from fedgraft.engine.client.clipped_gradients import descent
 from fedgraft.engine.client.contribution import Part
-from fedgraft.engine.client.ensemble import ensemble_of
 from fedgraft.engine.client.local_trainer import LocalTrainer, Paused
-from fedgraft.engine.halo_codec import asked_arrays, part_of
+from fedgraft.engine.client.model_views import ensemble_of
+from fedgraft.engine.halo_codec import asked_arrays
 from fedgraft.engine.plan import SAMPLER, SCORE, SCORE_BEFORE, Plan, split_sampler
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.training import Optimizer
 from fedgraft.errors import DivergedError
 from fedgraft.nn.flat_model import FlatModel
 from fedgraft.wire import Message
-from fedgraft.wire.layouts import Arrays, finite
+from fedgraft.wire.layouts import Arrays, finite, part_of
 
 
 @dataclass(frozen=True)
@@ -31,6 +32,12 @@ class ClientModel:
     flat: FlatModel
     optimizer: Optimizer
     private: tuple[str, ...]
+
+    @classmethod
+    def of(cls, plan: Plan, variant: Hashable) -> Self:
+        """Return a new model of a variant."""
+        flat = plan.build_model(variant)
+        return cls(flat, Optimizer(plan.training, flat), tuple(name for name in flat.initial if not plan.travels(name)))
 
 
 @dataclass(frozen=True)
@@ -204,6 +211,21 @@ class LocalRound:
     def _keep_states(self) -> None:
         if self._plan.halo:
             self.memory["states"] = self._plan.halo.closed(self.data)
+
+
+def probed(plan: Plan, module: torch.nn.Module, data: Any, round: int, client: int) -> dict[str, float]:
+    """Return the losses of a model over as many blocks of a client's data as it trains on in an epoch."""
+    blocks = plan.task.blocks(data)
+    order = randomness.generator(plan.seed, "probe", round, client).permutation(len(blocks))
+    chosen = [blocks[index] for index in order[: plan.training.blocks or None]]
+    with torch.no_grad():
+        parts = [
+            example_losses(plan.task.loss(module, data, Draw(block), encoded))
+            for block in chosen
+            for encoded in [plan.task.encode(module, data, block)]
+        ]
+    losses = torch.cat(parts).double()
+    return {"loss": float(losses.mean()), "loss_sq": float((losses**2).mean())}
 
 
 def _named(shared: Arrays) -> Arrays:

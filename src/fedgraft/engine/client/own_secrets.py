@@ -1,28 +1,11 @@
 """What a client draws from its own secret: nobody else can, and whoever has the secret draws the same again."""
 
 import hashlib
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable
 
 from fedgraft.contracts.abilities.summing import Words
 from fedgraft.engine.plan import Plan
 from fedgraft.wire.layouts import Array
-
-
-@dataclass(frozen=True)
-class RegisteredKeys:
-    """By what a node signs its keys of a run, and knows those of others.
-
-    Args:
-        run: its name.
-        private: the node's private key, as OpenSSH writes it.
-        public: returns the public key by which a client is registered, as OpenSSH writes it; raises `ClientError` where
-            the node knows none.
-    """
-
-    run: str
-    private: bytes
-    public: Callable[[int], bytes]
 
 
 def root_of(plan: Plan, root: bytes) -> bytes:

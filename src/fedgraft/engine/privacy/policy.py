@@ -5,8 +5,7 @@ import re
 from dataclasses import dataclass
 from typing import Final
 
-from fedgraft.contracts.capabilities import CAPABILITIES
-from fedgraft.engine.purposes import PURPOSES_OF_CLIENTS
+from fedgraft.contracts.capabilities import CAPABILITIES, PURPOSES_OF_CLIENTS
 from fedgraft.errors import InputError, nearest, require, require_one_of
 
 REQUIRED, SIGNED, NEVER = "required", "signed", "never"

@@ -6,13 +6,12 @@ from functools import cached_property
 from typing import Final, NamedTuple, TypeAlias
 
 from fedgraft import wire
-from fedgraft.contracts.capabilities import COUNTED
+from fedgraft.contracts.capabilities import COUNTED, HALO
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.policy import NEVER, REQUIRED, SIGNED
 from fedgraft.engine.privacy.secure_sum import MASKED, SIGNED_KEYS, Assurance
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.protocol.table import TABLE
-from fedgraft.engine.purposes import HALO
 from fedgraft.errors import BeyondLimitError
 from fedgraft.wire import Message
 

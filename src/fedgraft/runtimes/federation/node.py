@@ -13,7 +13,7 @@ from fedgraft.contracts.runtime import FINGERPRINT_BYTES
 from fedgraft.engine.client.client import Client
 from fedgraft.engine.client.client_memory import packed as packed_memory
 from fedgraft.engine.client.client_rows import OPEN
-from fedgraft.engine.client.own_secrets import RegisteredKeys
+from fedgraft.engine.client.contribution import RegisteredKeys
 from fedgraft.engine.client.served import Served, code_of
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.secure_sum import Assurance

@@ -2,7 +2,7 @@
 
 import tomllib
 
-from fedgraft.engine.client.own_secrets import RegisteredKeys
+from fedgraft.engine.client.contribution import RegisteredKeys
 from fedgraft.engine.privacy.secure_sum import SIGNED_KEYS
 from fedgraft.errors import ClientError, InputError
 from fedgraft.runtimes.federation.audit import public_key_of

@@ -9,13 +9,13 @@ from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.engine.client.client import Client
 from fedgraft.engine.client.client_memory import packed
-from fedgraft.engine.halo_codec import HaloCodec, part_of, slots_of
+from fedgraft.engine.halo_codec import HaloCodec, slots_of
 from fedgraft.engine.plan import HALO
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.protocol.table import TABLE
 from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES
 from fedgraft.experiment.recipes.codec_sections import build_codec
-from fedgraft.wire.layouts import Layout
+from fedgraft.wire.layouts import Layout, part_of
 from helpers.node_runs import OFTEN, small, store_of
 from helpers.segmented_rounds import everywhere, often, opened
 from helpers.toy_runs import length, looped, run

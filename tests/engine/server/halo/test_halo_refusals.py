@@ -10,10 +10,11 @@ from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.contracts.values import HaloRows
 from fedgraft.engine.client.client import Client
-from fedgraft.engine.halo_codec import HaloCodec, bits_of, part_of
+from fedgraft.engine.halo_codec import HaloCodec, bits_of
 from fedgraft.engine.plan import HALO
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.wire import Message
+from fedgraft.wire.layouts import part_of
 from helpers.node_runs import store_of
 from helpers.segmented_rounds import everywhere, often, opened, replies_of
 from helpers.toy_runs import looped, run

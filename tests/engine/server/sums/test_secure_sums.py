@@ -6,12 +6,12 @@ import pytest
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.engine.client.client import Client
-from fedgraft.engine.halo_codec import part_of
 from fedgraft.engine.privacy.secure_sum import CODES, COUNT, KEYS, PEERS, SCALES, TOTAL, WEIGHT, whole
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.errors import WireError
 from fedgraft.testing.runs import play, toy
 from fedgraft.wire import packing
+from fedgraft.wire.layouts import part_of
 
 ADDED = {
     "codec": {"name": "quantized", "scale": "agreed", "bits": 5, "rounding": "stochastic"},

@@ -14,14 +14,14 @@ import numpy as np
 from fedgraft import wire
 from fedgraft.contracts import randomness
 from fedgraft.contracts.values import Halo, HaloRows
-from fedgraft.engine.halo_codec import HaloCodec, part_of, slots_of
+from fedgraft.engine.halo_codec import HaloCodec, slots_of
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, halo_bytes
 from fedgraft.engine.server.halo.halo_store import HaloStore, misfit
 from fedgraft.errors import ClientError, WireError, printable
 from fedgraft.wire import Message
-from fedgraft.wire.layouts import Arrays, Layout
+from fedgraft.wire.layouts import Arrays, Layout, part_of
 from fedgraft.wire.lazy import Made
 
 

@@ -4,7 +4,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from fedgraft.contracts import randomness
-from fedgraft.engine import checked_codec, unchanged
+from fedgraft.engine import coded_arrays
 from fedgraft.engine.plan import Plan
 from fedgraft.wire.layouts import Arrays, digest
 
@@ -55,7 +55,7 @@ class Broadcast:
             downlink[key] = plan.downlink.init(plan.download_layout)
         g = randomness.generator(plan.seed, "downlink", self.version, group)
         arrays, downlink[key] = plan.downlink.encode(model, downlink[key], g)
-        checked_codec.check(plan.downlink, arrays, plan.download_layout)
+        coded_arrays.check(plan.downlink, arrays, plan.download_layout)
         self._tree["published"][key] = {"version": self.version, "arrays": arrays}
         return plan.downlink.decode(arrays, plan.download_layout) if plan.sharing.tracks else {}
 
@@ -69,8 +69,8 @@ class Broadcast:
         made, sent = {}, {}
         for group in sorted(set(groups.values())):
             arrays = self.published(group)
-            settled = unchanged.settled_in(self._plan, arrays)
-            made[group] = arrays, unchanged.without(arrays, settled), digest(settled) if settled else ""
+            settled = coded_arrays.settled_in(self._plan, arrays)
+            made[group] = arrays, coded_arrays.without(arrays, settled), digest(settled) if settled else ""
         for client, group in groups.items():
             whole, shorter, known = made[group]
             keeps = self._tree["kept"].pop(str(client), "") == known != ""  # noted again once it has answered
@@ -86,7 +86,7 @@ class Broadcast:
             downlink[key] = plan.downlink.init(plan.scored_layout)
         g = randomness.generator(plan.seed, "downlink-evaluate", round, group)
         arrays, downlink[key] = plan.downlink.encode(model, downlink[key], g)
-        checked_codec.check(plan.downlink, arrays, plan.scored_layout)
+        coded_arrays.check(plan.downlink, arrays, plan.scored_layout)
         return arrays
 
     def received(self, clients: Iterable[int]) -> None:

@@ -4,7 +4,7 @@ import math
 from collections.abc import Mapping
 from typing import ClassVar
 
-from fedgraft.engine import unchanged
+from fedgraft.engine import coded_arrays
 from fedgraft.engine.plan import Plan, split_sampler
 from fedgraft.engine.server.exchange import Replies, check_finite
 from fedgraft.engine.server.rounds.ahead import Ahead
@@ -57,7 +57,7 @@ class EachReply(Collecting):
         refused: dict[int, str] = {}
         for client, message in replies.messages.items():
             try:
-                coded = unchanged.whole_upload(self._plan, message.arrays or {})
+                coded = coded_arrays.whole_upload(self._plan, message.arrays or {})
                 decoded = self._plan.uplink.decode(coded, self._plan.upload_layout)
                 parameters, shared = split_sampler(decoded)
                 size = norm(parameters)

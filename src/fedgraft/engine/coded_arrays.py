@@ -1,19 +1,22 @@
-"""Parameters that stay as they are from some round on, of which a sharing method tells: they are not sent again.
+"""Coded arrays of a model or an update as they travel: checked, and without those that stay as they are.
 
-Down, a client keeps such arrays as it was sent them last, coded, and the server notes their digest; they are left out
-of what it is sent as long as that is theirs. Up, they are left out where they are all zeros. An array that is left out
-has no rows, so that it has a `VARIABLE` first dimension in a message's layout. Codecs are not concerned: an array whose
+Parameters may stay as they are from some round on, of which a sharing method tells: they are not sent again. Down, a
+client keeps such arrays as it was sent them last, coded, and the server notes their digest; they are left out of what
+it is sent as long as that is theirs. Up, they are left out where they are all zeros. An array that is left out has no
+rows, so that it has a `VARIABLE` first dimension in a message's layout. Codecs are not concerned: an array whose
 numbers a codec puts into another one travels as ever.
 """
 
 from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
-from fedgraft.engine.halo_codec import part_of
+from fedgraft import wire
+from fedgraft.contracts import Codec
 from fedgraft.engine.plan import Plan
-from fedgraft.errors import ClientError
-from fedgraft.wire.layouts import Array, Arrays
+from fedgraft.errors import ClientError, InputError, WireError
+from fedgraft.wire.layouts import Array, Arrays, Layout, part_of
 
 KEPT = "kept"
 """Name of what a client remembers of them."""
@@ -58,3 +61,12 @@ def whole_upload(plan: Plan, arrays: Mapping[str, Array]) -> Arrays:
         if spec.name in settled and not len(settled[spec.name])
     }
     return {**coded, **zeros}
+
+
+def check(codec: Codec[Any], encoded: Arrays, layout: Layout) -> None:
+    """Raise `InputError`, which names the codec, for arrays that are not those of its `encoded` of this layout."""
+    try:
+        wire.check(encoded, codec.encoded(layout))
+    except WireError as error:
+        name = type(codec).__name__
+        raise InputError(f"Codec {name} encodes other arrays than its `encoded` says: {error}") from error
