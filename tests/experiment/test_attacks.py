@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from fedgraft.engine.server.rounds.trained import TOGETHER
+from fedgraft.engine.server.rounds.collecting import TOGETHER
 from fedgraft.errors import InputError
 from fedgraft.experiment.attacking.attacks import KINDS, attacked
 from fedgraft.experiment.attacking.guesses import area, losses_of

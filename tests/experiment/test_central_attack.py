@@ -5,7 +5,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fedgraft.engine.server.sums import central_noise
+from fedgraft.engine.server.sums import noised_replies
 from fedgraft.errors import InputError
 from fedgraft.experiment.attacking.attacks import attacked
 from fedgraft.experiment.attacking.canary_audit import canaries
@@ -21,7 +21,7 @@ BLOCKS = {
 }
 EVERYBODY = {**BLOCKS, "selector.name": "all", "privacy.target_quantile": 0.0, "privacy.clip": 0.1}
 DRAWN = {**BLOCKS, "selector.clients": 40, "privacy.epsilon": 2.0, "rounds": 12, "evaluation.every": 12}
-DISCRETE = central_noise.discrete_gaussian
+DISCRETE = noised_replies.discrete_gaussian
 
 
 def ran(changes, folder):
@@ -50,7 +50,7 @@ def test_as_it_is_the_claim_was_within_reach_and_stands(everybody):
 
 @pytest.mark.parametrize(("factor", "least"), [(0, 0.999), ("1/16", 0.9)])
 def test_noise_that_is_off_or_hardly_there_refutes_the_claim(everybody, monkeypatch, factor, least):
-    monkeypatch.setattr(central_noise, "discrete_gaussian", noise_times(factor))
+    monkeypatch.setattr(noised_replies, "discrete_gaussian", noise_times(factor))
     found = canaries(everybody)
     assert found["auc"] > least
     assert found["epsilon"] > found["claim"]
@@ -58,8 +58,8 @@ def test_noise_that_is_off_or_hardly_there_refutes_the_claim(everybody, monkeypa
 
 def test_a_server_that_does_not_clip_refutes_the_claim(everybody, monkeypatch):
     """Where the second thing that would stop it is broken, too: rounding until an update is short enough."""
-    monkeypatch.setattr(central_noise, "shortened", lambda numbers: (numbers, True))
-    monkeypatch.setattr(central_noise, "rounded", lambda numbers, clip, step, *_: np.rint(numbers / step).astype(int))
+    monkeypatch.setattr(noised_replies, "shortened", lambda numbers: (numbers, True))
+    monkeypatch.setattr(noised_replies, "rounded", lambda numbers, clip, step, *_: np.rint(numbers / step).astype(int))
     found = canaries(everybody)
     assert found["epsilon"] > found["claim"]
 
@@ -70,7 +70,7 @@ def test_who_was_drawn_is_not_told_to_who_guesses(tmp_path, monkeypatch):
     run = ran(DRAWN, tmp_path)
     found = canaries(run)
     assert found["epsilon"] < found["claim"] <= 2.0
-    monkeypatch.setattr(central_noise, "discrete_gaussian", noise_times(0))
+    monkeypatch.setattr(noised_replies, "discrete_gaussian", noise_times(0))
     off = canaries(run)
     assert found["auc"] + 0.1 < off["auc"] < 0.999
 

@@ -8,7 +8,7 @@ import numpy as np
 from fedgraft import contracts
 from fedgraft.contracts import LinearTask
 from fedgraft.contracts.abilities.graphs import LocalGraphTask
-from fedgraft.engine.server.rounds.refining import Network
+from fedgraft.engine.server.rounds.server_step import Network
 from fedgraft.errors import InputError
 from fedgraft.testing import sharing
 from fedgraft.testing.comparison import same, travelled

@@ -22,7 +22,7 @@ def places(pattern: str) -> list[str]:
 def test_updates_are_made_encoded_and_decoded_once_each() -> None:
     assert places(r"\.local_update\(") == ["local_round.py"]
     assert places(r"uplink\.encode\(") == ["contribution.py"]
-    assert places(r"uplink\.decode\(") == ["each_reply.py"]
+    assert places(r"uplink\.decode\(") == ["collecting.py"]
 
 
 @pytest.mark.parametrize("changes", [{}, QUANTIZED, {"sharing": {"name": "scaffold"}}], ids=["plain", "coded", "two"])

@@ -1,6 +1,6 @@
 """How the server collects the updates of a round: each by itself, or their sum alone. A plan chooses once.
 
-Both ends have a part for each answer: the client's is a `Contribution`, the server's a `Collecting`, and the layouts of
+Both ends have a part for each answer: the client's is a `Contribution`, the server's an `EachReply` or `SecureSums`, and the layouts of
 messages follow from `protocol.forms`. So nobody else asks whether updates are added up.
 """
 

@@ -11,8 +11,8 @@ from fedgraft.contracts import PoissonSelector
 from fedgraft.engine.plan import PROGRESS_STEPS, Plan
 from fedgraft.engine.server.rounds.arrivals import Arrived
 from fedgraft.engine.server.rounds.broadcast import Broadcast
+from fedgraft.engine.server.rounds.collecting import TOGETHER
 from fedgraft.engine.server.rounds.merging import Merging
-from fedgraft.engine.server.rounds.trained import TOGETHER
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.sums.noised_replies import LENGTH
 from fedgraft.errors import InputError

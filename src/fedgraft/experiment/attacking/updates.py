@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from fedgraft.contracts import Outcome, Selection, Selector, View
 from fedgraft.contracts.abilities.auditing import AuditedTask
 from fedgraft.engine.server.loop.stopping import Stopping
-from fedgraft.engine.server.rounds.trained import TOGETHER
+from fedgraft.engine.server.rounds.collecting import TOGETHER
 from fedgraft.experiment.attacking.guesses import audited_task
 from fedgraft.experiment.running.baselines import local_runtime
 from fedgraft.experiment.running.loops import running

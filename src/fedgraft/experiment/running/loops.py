@@ -5,11 +5,10 @@ from contextlib import closing, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
 from fedgraft.contracts import RefiningSharing, Runtime
-from fedgraft.engine.server.loop.beginning import Beginning
+from fedgraft.engine.server.beginning import Beginning
 from fedgraft.engine.server.loop.loop import Loop
 from fedgraft.engine.server.rounds.merging import Merging
-from fedgraft.engine.server.rounds.refining import Refining
-from fedgraft.engine.server.rounds.server_step import ServerStep
+from fedgraft.engine.server.rounds.server_step import Refining, ServerStep
 from fedgraft.experiment.experiment import Experiment
 
 if TYPE_CHECKING:

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fedgraft.contracts import Halo
-from fedgraft.engine.server.loop.beginning import Beginning
+from fedgraft.engine.server.beginning import Beginning
 
 
 def nodes(*addresses):

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgraft.contracts import Selection, View
-from fedgraft.engine.server.loop.selection_checks import check_clients, check_selection
+from fedgraft.engine.server.loop.choosing import check_clients, check_selection
 from fedgraft.errors import BudgetError, FedgraftError
 from fedgraft.experiment.recipes import discovery
 from helpers.toy_runs import gone, length, looped, scripted, toy

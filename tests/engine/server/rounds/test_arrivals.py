@@ -13,8 +13,8 @@ from fedgraft import wire
 from fedgraft.contracts import Selection, Timing, Update
 from fedgraft.engine.server.clock.simulated_clock import Clock
 from fedgraft.engine.server.rounds.arrivals import Arrivals, Arrived
+from fedgraft.engine.server.rounds.collecting import Trained
 from fedgraft.engine.server.rounds.merging import Merging
-from fedgraft.engine.server.rounds.trained import Trained
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError
 from fedgraft.experiment.running.runner import execute

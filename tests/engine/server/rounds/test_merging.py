@@ -8,9 +8,9 @@ import pytest
 
 from fedgraft.contracts import Selection, Update
 from fedgraft.engine.server.rounds.arrivals import Arrived
+from fedgraft.engine.server.rounds.collecting import Trained
 from fedgraft.engine.server.rounds.merging import Merging
 from fedgraft.engine.server.rounds.safeguards import Safeguards, norm
-from fedgraft.engine.server.rounds.trained import Trained
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError
 from fedgraft.methods.sharing.fedavg import FedAvg

@@ -9,10 +9,10 @@ import torch
 from fedgraft import wire
 from fedgraft.contracts import Update
 from fedgraft.engine.server.rounds.arrivals import Arrived
+from fedgraft.engine.server.rounds.collecting import Trained
 from fedgraft.engine.server.rounds.merging import Merging
 from fedgraft.engine.server.rounds.safeguards import Safeguards
 from fedgraft.engine.server.rounds.server_step import ServerStep
-from fedgraft.engine.server.rounds.trained import Trained
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment

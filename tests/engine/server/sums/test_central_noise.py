@@ -10,9 +10,9 @@ from scipy.stats import chi2
 
 from fedgraft.engine.privacy.central import central_mechanism
 from fedgraft.engine.privacy.options import Privacy
-from fedgraft.engine.server.server_secret import ServerSecret
-from fedgraft.engine.server.sums import central_noise
-from fedgraft.engine.server.sums.central_noise import CentralNoise
+from fedgraft.engine.server.beginning import ServerSecret
+from fedgraft.engine.server.sums import noised_replies
+from fedgraft.engine.server.sums.noised_replies import CentralNoise
 
 COHORT = 40.0
 
@@ -34,7 +34,7 @@ def unit(place, length=1.0):
 @pytest.fixture
 def silent(monkeypatch):
     """The mutant: no noise."""
-    monkeypatch.setattr(central_noise, "discrete_gaussian", lambda variance, count, source: np.zeros(count, np.int64))
+    monkeypatch.setattr(noised_replies, "discrete_gaussian", lambda variance, count, source: np.zeros(count, np.int64))
 
 
 def test_without_noise_it_is_the_sum_of_clipped_updates_over_the_expected_cohort(silent):
@@ -74,8 +74,8 @@ def test_the_mutant_without_noise_and_one_with_half_of_it_are_caught(silent, mon
     square, draws = spread(made())
     assert square < chi2.ppf(1e-4, draws)
     monkeypatch.undo()
-    exact = central_noise.discrete_gaussian
-    monkeypatch.setattr(central_noise, "discrete_gaussian", lambda variance, *rest: exact(variance / 4, *rest))
+    exact = noised_replies.discrete_gaussian
+    monkeypatch.setattr(noised_replies, "discrete_gaussian", lambda variance, *rest: exact(variance / 4, *rest))
     square, draws = spread(made())
     assert square < chi2.ppf(1e-4, draws)
 
@@ -85,7 +85,7 @@ def test_the_mutant_without_noise_and_one_with_half_of_it_are_caught(silent, mon
 def test_no_client_moves_a_sum_by_more_than_the_claim_counts(update, round):
     noise = made()
     numbers = np.float64(update) / 2.0
-    steps = noise.steps(central_noise.shortened(numbers)[0], round, 3)
+    steps = noise.steps(noised_replies.shortened(numbers)[0], round, 3)
     assert np.linalg.norm(steps) <= noise._mechanism.of_sum.length * (1 + 1e-12)
 
 

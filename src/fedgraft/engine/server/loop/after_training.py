@@ -11,7 +11,7 @@ from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.ledger import Ledger
 from fedgraft.engine.server.loop.messenger import Messenger
 from fedgraft.engine.server.loop.stopping import Evaluation, Stopping
-from fedgraft.engine.server.rounds.averaging import scored_model
+from fedgraft.engine.server.rounds.ahead import scored_model
 from fedgraft.engine.server.rounds.scoring import Scoring
 from fedgraft.engine.server.run_state import AFTER_STEPS, RunState
 from fedgraft.engine.server.smoothing.joined import Joined

@@ -15,25 +15,22 @@ import numpy as np
 
 from fedgraft.contracts import Outcome, Runtime, Selector, Timing, View, randomness
 from fedgraft.engine.plan import Plan, split_sampler
-from fedgraft.engine.server.clock.disconnections import DISCONNECTED, Dropout
-from fedgraft.engine.server.clock.simulated_clock import Clock
+from fedgraft.engine.server.beginning import Beginning
+from fedgraft.engine.server.clock.simulated_clock import DISCONNECTED, Clock, Dropout
 from fedgraft.engine.server.exchange import Traffic
 from fedgraft.engine.server.ledger import DIRECTIONS, TRAINING, Ledger
 from fedgraft.engine.server.loop.after_training import AfterTraining
-from fedgraft.engine.server.loop.beginning import Beginning
 from fedgraft.engine.server.loop.choosing import Choosing, Terms
-from fedgraft.engine.server.loop.curve import note_scores
 from fedgraft.engine.server.loop.messenger import Messenger
 from fedgraft.engine.server.loop.stopping import PROBE, SCORING, Evaluation, Row, Stopping
 from fedgraft.engine.server.loop.views import Views, losses_of
-from fedgraft.engine.server.rounds.ahead import Ahead, ahead, kept_model
+from fedgraft.engine.server.rounds.ahead import Ahead, ahead, averaged, kept_model
 from fedgraft.engine.server.rounds.arrivals import Arrivals, Arrived
-from fedgraft.engine.server.rounds.averaging import averaged
 from fedgraft.engine.server.rounds.broadcast import Broadcast
+from fedgraft.engine.server.rounds.collecting import Trained
 from fedgraft.engine.server.rounds.merging import Merging
 from fedgraft.engine.server.rounds.requests import Models
-from fedgraft.engine.server.rounds.scoring import Scoring
-from fedgraft.engine.server.rounds.trained import Trained
+from fedgraft.engine.server.rounds.scoring import Scoring, note_scores
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import BudgetError
 from fedgraft.wire.layouts import Arrays

@@ -12,19 +12,17 @@ from fedgraft.contracts import Probe, Runtime
 from fedgraft.engine.allocator import give_back
 from fedgraft.engine.plan import PROGRESS_STEPS, Plan
 from fedgraft.engine.protocol.protocol import Protocol
+from fedgraft.engine.server.beginning import Beginning
 from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, halo_bytes
 from fedgraft.engine.server.halo.halo_exchange import HaloExchange
 from fedgraft.engine.server.ledger import Ledger
 from fedgraft.engine.server.limits import Limits
-from fedgraft.engine.server.loop.beginning import Beginning
 from fedgraft.engine.server.loop.set_up import SetUp
 from fedgraft.engine.server.rounds.ahead import Ahead
-from fedgraft.engine.server.rounds.collecting import Begun, Collecting
-from fedgraft.engine.server.rounds.each_reply import EachReply
+from fedgraft.engine.server.rounds.collecting import Begun, EachReply, Trained
 from fedgraft.engine.server.rounds.requests import Models, Requests
 from fedgraft.engine.server.rounds.safeguards import Safeguards
 from fedgraft.engine.server.rounds.scoring import Scorer, Scoring
-from fedgraft.engine.server.rounds.trained import Trained
 from fedgraft.engine.server.smoothing.smoothing import SmoothingExchange
 from fedgraft.engine.server.sums.secure_sums import SecureSums
 from fedgraft.wire import Message
@@ -67,21 +65,21 @@ class Messenger:
         most, hops = safeguards.hello_bytes, self._collecting.hops
         self.smoothing = SmoothingExchange(plan, self._exchange, self.limits, most, hops)
 
-    def _collecting_of(self, clients: int, before: Beginning) -> Collecting:
+    def _collecting_of(self, clients: int, before: Beginning) -> EachReply | SecureSums:
         """Return how updates and scores of so many clients arrive."""
         if not self._plan.collection.single:
             return SecureSums(self._plan, self._exchange, self.limits, clients)
-        each = EachReply(self._plan, self._requests, self.scorer)
+        parts = self._plan, self._requests, self.scorer
         if before.noise is None:
-            return each
+            return EachReply(*parts)
         from fedgraft.engine.server.sums.noised_replies import NoisedReplies  # its mathematics takes its time to import
 
-        return NoisedReplies(self._plan, each, before.noise, before.secret(self._plan.seed))
+        return NoisedReplies(*parts, before.noise, before.secret(self._plan.seed))
 
     def open(self, halos: Sequence[Mapping[str, Any]], tree: dict[str, Any], sum_scales: Arrays) -> None:
         """Serve a run from its start, or from where it was stored.
 
-        `sum_scales` are as `Collecting.open` takes them, the others as `HaloExchange.open`.
+        `sum_scales` are as `EachReply.open` takes them, the others as `HaloExchange.open`.
         """
         give_back()  # what clients published, and what they were sent of each other, may be most of the graph
         self._halo.open(halos, tree)

@@ -11,11 +11,11 @@ from fedgraft import wire
 from fedgraft.contracts import randomness
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.protocol.protocol import Protocol
+from fedgraft.engine.server.beginning import Beginning
 from fedgraft.engine.server.exchange import Exchange, Replies, check_finite
 from fedgraft.engine.server.halo.halo_exchange import halos_of
 from fedgraft.engine.server.ledger import Ledger
 from fedgraft.engine.server.limits import Limits
-from fedgraft.engine.server.loop.beginning import Beginning
 from fedgraft.engine.server.rounds.safeguards import Safeguards
 from fedgraft.engine.server.sums.summed_statistics import SummedStatistics, units_of
 from fedgraft.errors import AllClientsFailedError, BudgetError, ClientError, WireError, printable

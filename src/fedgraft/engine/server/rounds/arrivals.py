@@ -10,7 +10,7 @@ import numpy as np
 from fedgraft.contracts import Timing, Update
 from fedgraft.engine.plan import split_sampler
 from fedgraft.engine.server.clock.simulated_clock import Clock
-from fedgraft.engine.server.rounds.trained import TOGETHER, Trained
+from fedgraft.engine.server.rounds.collecting import TOGETHER, Trained
 from fedgraft.wire.layouts import Arrays
 
 

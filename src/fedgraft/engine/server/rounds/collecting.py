@@ -1,17 +1,43 @@
 """The server's part in `privacy.collection`: how a round's updates and scores arrive."""
 
-from abc import ABC, abstractmethod
+import math
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import ClassVar
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
 
-from fedgraft.engine.server.exchange import Replies, Traffic
+from fedgraft.engine import coded_arrays
+from fedgraft.engine.plan import Plan, split_sampler
+from fedgraft.engine.server.exchange import Replies, Traffic, check_finite
 from fedgraft.engine.server.rounds.ahead import Ahead
-from fedgraft.engine.server.rounds.requests import Models
-from fedgraft.engine.server.rounds.scoring import Scoring
-from fedgraft.engine.server.rounds.trained import Trained
-from fedgraft.engine.server.smoothing.hops import Hops
+from fedgraft.engine.server.rounds.requests import Models, Requests
+from fedgraft.engine.server.rounds.safeguards import norm
+from fedgraft.engine.server.rounds.scoring import Scorer, Scoring
+from fedgraft.engine.server.smoothing.smoothing import Hops
+from fedgraft.errors import ClientError, WireError, printable
 from fedgraft.wire.layouts import Arrays
+
+TOGETHER: Final = -1
+"""In place of a client: all whose updates were added up before the server saw them."""
+
+
+@dataclass(frozen=True)
+class Trained:
+    """Results of a training at the clients.
+
+    `uploads` are {client: decoded upload}, finite; empty where nothing is sent, and of `TOGETHER` alone where updates
+    are added up. `reports` are {client: {name: scalar}} of those that answered, `failed` {client: reason}, `bytes`
+    {client: `Traffic` of its messages}, `waits` {client: number of pauses for halo rows}, of those that paused. `norms`
+    are {client: norm of its upload's parameters}, where it is known: the look at each number gives it, too. `weights`
+    are {`TOGETHER`: what they weigh}, or empty.
+    """
+
+    uploads: Mapping[int, Arrays] = field(default_factory=dict)
+    reports: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
+    failed: Mapping[int, str] = field(default_factory=dict)
+    bytes: Mapping[int, Traffic] = field(default_factory=dict)
+    waits: Mapping[int, int] = field(default_factory=dict)
+    norms: Mapping[int, float] = field(default_factory=dict)
+    weights: Mapping[int, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -38,34 +64,57 @@ class Begun:
         return {}
 
 
-class Collecting(ABC):
-    """Collect what clients make in a round."""
+class EachReply:
+    """Decode what each client of a round has sent; `SecureSums` collects by sums.
 
-    hops: ClassVar[type[Hops]]
+    Args:
+        plan: what both ends agreed on.
+        requests: sends them.
+        scorer: adds up scores.
+    """
+
+    hops: ClassVar[type[Hops]] = Hops
     """How answers that are smoothed are asked for."""
+    most_bytes: Traffic = Traffic()
+    """The most that it takes with a client beside its order and its reply."""
 
-    @property
-    def most_bytes(self) -> Traffic:
-        """The most bytes that it takes with a client beside its order and its reply."""
-        return Traffic()
+    def __init__(self, plan: Plan, requests: Requests, scorer: Scorer) -> None:
+        self._plan, self._requests, self._scorer = plan, requests, scorer
 
     def open(self, scales: Arrays) -> None:
         """Serve a run from its start, or from where it was stored: `scales` is changed in place."""
-        return None
 
-    @abstractmethod
     def begin(self, weights: Mapping[int, float], round: int) -> Begun:
-        """Begin a round of a cohort, {client: what its update weighs}; those who are left take part."""
+        """Return the whole cohort, {client: what its update weighs}."""
+        return Begun(weights)
 
-    @abstractmethod
     def ended(self, begun: Begun, replies: Replies, round: int, rate: float) -> Trained:
-        """Return what a cohort has made in a round; `rate` is the learning rate."""
+        """Return the uploads of all whose replies can be decoded."""
+        uploads, norms, refused = self._uploads(replies)
+        replies = replies.without(refused)
+        reports = {client: message.report for client, message in replies.messages.items()}
+        return Trained(uploads, reports, replies.failed, replies.bytes, replies.waits, norms)
 
-    @abstractmethod
     def scored(
         self, kind: str, models: Models, round: int, ahead: Ahead, after: bool = False, charged: bool = True
     ) -> Scoring:
-        """Have clients score the models that they are sent, or of what they remember.
+        """Return the scores of each client, and their sums."""
+        requests = self._requests.of(kind, round, models, ahead.progress, ahead.reports)
+        return self._scorer.summed(self._requests.send(kind, round, requests, charged), after)
 
-        `kind` is "evaluate" or "smoothed"; `after` local steps they score, too, where single clients are seen.
-        """
+    def _uploads(self, replies: Replies) -> tuple[dict[int, Arrays], dict[int, float], dict[int, str]]:
+        """{client: decoded upload}, {client: norm of its parameters}, and {client: why it is refused}."""
+        uploads: dict[int, Arrays] = {}
+        norms: dict[int, float] = {}
+        refused: dict[int, str] = {}
+        for client, message in replies.messages.items():
+            try:
+                coded = coded_arrays.whole_upload(self._plan, message.arrays or {})
+                decoded = self._plan.uplink.decode(coded, self._plan.upload_layout)
+                parameters, shared = split_sampler(decoded)
+                size = norm(parameters)
+                check_finite(shared if math.isfinite(size) else decoded)
+                uploads[client], norms[client] = decoded, size
+            except (WireError, ClientError) as error:
+                refused[client] = printable(str(error))
+        return uploads, norms, refused

@@ -9,10 +9,9 @@ import numpy as np
 
 from fedgraft.contracts import Aggregation, Selection, Sharing, Update
 from fedgraft.engine.server.rounds.arrivals import Arrived
-from fedgraft.engine.server.rounds.refining import Refining
+from fedgraft.engine.server.rounds.collecting import TOGETHER
 from fedgraft.engine.server.rounds.safeguards import Safeguards, norm
-from fedgraft.engine.server.rounds.server_step import ServerStep
-from fedgraft.engine.server.rounds.trained import TOGETHER
+from fedgraft.engine.server.rounds.server_step import Refining, ServerStep
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.wire.layouts import finite
 

@@ -18,12 +18,10 @@ from fedgraft.engine.protocol.table import TABLE
 from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, together
 from fedgraft.engine.server.limits import Limits
 from fedgraft.engine.server.rounds.ahead import Ahead
-from fedgraft.engine.server.rounds.collecting import Begun, Collecting
+from fedgraft.engine.server.rounds.collecting import TOGETHER, Begun, Trained
 from fedgraft.engine.server.rounds.requests import Models
 from fedgraft.engine.server.rounds.safeguards import norm
 from fedgraft.engine.server.rounds.scoring import Scoring
-from fedgraft.engine.server.rounds.trained import TOGETHER, Trained
-from fedgraft.engine.server.smoothing.hops import Hops
 from fedgraft.engine.server.sums.sum_codes import codes_in, masks_of, signed, total_of, wide_codes_in
 from fedgraft.engine.server.sums.summed_hops import SummedHops
 from fedgraft.errors import ClientError, WireError
@@ -71,7 +69,7 @@ class BegunSum(Begun):
         return {SCALES: self.scales, **(self.masked.order(client) if self.masked else {})}
 
 
-class SecureSums(Collecting):
+class SecureSums:
     """Add up the updates of a round.
 
     Clients' weights are whole numbers up to `secure_sum.most_weight`. Scales of the codes follow from the last sum.
@@ -83,7 +81,7 @@ class SecureSums(Collecting):
         clients: how many there are in all.
     """
 
-    hops: ClassVar[type[Hops]] = SummedHops
+    hops: ClassVar[type[SummedHops]] = SummedHops
 
     def __init__(self, plan: Plan, exchange: Exchange, limits: Limits, clients: int) -> None:
         self._plan, self._exchange, self._limits = plan, exchange, limits

@@ -15,8 +15,8 @@ from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.protocol.sums import segment_of
 from fedgraft.engine.server.exchange import Exchange, Replies, together
 from fedgraft.engine.server.limits import Limits
-from fedgraft.engine.server.smoothing.hops import Hops, Means
 from fedgraft.engine.server.smoothing.joined import Joined
+from fedgraft.engine.server.smoothing.smoothing import Hops, Means
 from fedgraft.engine.server.sums.sum_codes import codes_in, masks_of, signed, total_of, wide_codes_in
 from fedgraft.errors import ClientError, InputError, printable
 from fedgraft.secrets.sizes import BOX_BYTES
