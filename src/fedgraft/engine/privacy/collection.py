@@ -1,7 +1,7 @@
 """How the server collects the updates of a round: each by itself, or their sum alone. A plan chooses once.
 
-Both ends have a part for each answer: the client's is a `Contribution`, the server's an `EachReply` or `SecureSums`, and the layouts of
-messages follow from `protocol.forms`. So nobody else asks whether updates are added up.
+Both ends have a part for each answer: the client's is a `Contribution`, the server's an `EachReply` or `SecureSums`, and
+the layouts of messages follow from `protocol.forms`. So nobody else asks whether updates are added up.
 """
 
 from abc import ABC, abstractmethod
