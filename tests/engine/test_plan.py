@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from fedgraft.contracts import PersonalSharing
-from fedgraft.contracts.abilities.tasks import VariantTask
 from fedgraft.engine.plan import REPORTED
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.methods.samplers.all import All
@@ -18,7 +17,7 @@ from helpers.toy_methods import Published
 from helpers.toy_runs import toy
 
 ABILITIES = (
-    *("halo", "publishing", "variants", "guided", "active"),
+    *("halo", "publishing", "guided", "active"),
     *("silent", "owned"),
 )
 
@@ -65,7 +64,7 @@ class Own(FedAvg, PersonalSharing):
 
 
 @dataclass(frozen=True)
-class Two(Line, VariantTask):
+class Two(Line):
     """Two blocks; the bias never travels."""
 
     def blocks(self, data):
@@ -83,7 +82,7 @@ class Two(Line, VariantTask):
 
 def test_abilities_are_found_where_a_method_inherits_them():
     plan = replace(toy().plan, sharing=Own(), task=Two())
-    assert (plan.owned, plan.variants) == (plan.sharing, plan.task)
+    assert plan.owned == plan.sharing
     assert plan.sharing.group(None, 3) == 3
     assert plan.personalise({"weight": np.ones(1)}, None)["weight"] == [2]
 

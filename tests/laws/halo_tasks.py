@@ -8,7 +8,7 @@ import torch
 
 from fedgraft import wire
 from fedgraft.contracts import Draw, HaloRows
-from fedgraft.contracts.abilities.naming import NamingTask
+from fedgraft.contracts.abilities.sealing import SealedTask
 from fedgraft.contracts.abilities.tasks import HaloTask
 from fedgraft.testing.comparison import same, travelled
 from fedgraft.testing.laws import Laws, expect
@@ -85,10 +85,10 @@ def addresses_of_the_halo_are_nodes_of_others(case: TaskCase) -> None:
         expect((halo.place < counts).all(), f"client {client} must need nodes that others have", halo.place, counts)
 
 
-@LAWS.having(NamingTask)
+@LAWS.having(SealedTask)
 def nodes_that_a_client_names_are_nodes_of_others(case: TaskCase) -> None:
     """Tell the server of all nodes of others that statistics name; of its halo's, too, where a client names any."""
-    able = case.able(NamingTask)
+    able = case.able(SealedTask)
     for client, published in case.published.items():
         named = able.named(published)
         others = {owner for each in named for owner in each.owner.tolist()}

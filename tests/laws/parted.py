@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from fedgraft.contracts import Draw, Indices, LocalGraph, Observations
 from fedgraft.contracts.abilities.graph_network import GraphNetworkTask
 from fedgraft.contracts.abilities.graphs import LocalGraphTask, StructuredTask
-from fedgraft.contracts.abilities.tasks import SyntheticTask, VariantTask
+from fedgraft.contracts.abilities.tasks import SyntheticTask
 from fedgraft.contracts.structure import WHOLE, Augmentation
 from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.values import Losses
@@ -42,7 +42,6 @@ class PartedLine(
     LocalGraphTask[Points, Points],
     StructuredTask[Points, Points],
     SyntheticTask[Points, Points],
-    VariantTask[Points, Points],
 ):
     """Least squares by a sum of three linear maps: one is called structure, one head, of one row per 40 points.
 
@@ -50,6 +49,8 @@ class PartedLine(
     are joined to the next, and likely is the side of zero on which the model sees them. The third map has a `mask`, and
     a fourth, the `refinement`, joins the sum once it is active, if a method needs them.
     """
+
+    variants: ClassVar[bool] = True
 
     offers: ClassVar[frozenset[str]] = frozenset(
         {"structure", "head", "mask", "refinement", "generator", "ensemble", "embeddings", "relations"}

@@ -18,7 +18,7 @@ from fedgraft.contracts.values import Losses
 from fedgraft.errors import WireError
 from fedgraft.nn.flat_model import FlatModel
 from fedgraft.testing.laws import Laws, expect, expect_error
-from fedgraft.testing.tasks import TaskCase, losses, objective, variant
+from fedgraft.testing.tasks import TaskCase, losses, objective
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, finite
 
 LAWS: Laws[TaskCase] = Laws()
@@ -148,7 +148,7 @@ def every_part_on_offer_can_be_had(case: TaskCase) -> None:
 def models_answer_together_if_the_task_says_so(case: TaskCase) -> None:
     """Answer with the mean of several models; or offer no ensemble, and refuse to."""
     task, data = case.task, case.prepared()
-    models = [task.model(torch.Generator().manual_seed(seed), variant(task, data)).eval() for seed in (0, 1)]
+    models = [task.model(torch.Generator().manual_seed(seed), task.variant(data)).eval() for seed in (0, 1)]
     if "ensemble" not in task.offers:
         with expect_error(TypeError, "a task that offers no ensemble must refuse to make one"):
             task.together(models)

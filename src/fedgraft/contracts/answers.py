@@ -1,11 +1,9 @@
 """Answered how? The contract of what is made of a trained model's answers; a recipe's section [answers] names one."""
 
-from abc import ABC
-
 from fedgraft.contracts.ranges import Checked
 
 
-class Answers(Checked, ABC):
+class Answers(Checked):
     """Which ways to better answers validation chooses from after training; none by default."""
 
     @property

@@ -38,6 +38,18 @@ class Data(Checked, ABC, Generic[Shard]):
         """
         return None
 
+    @classmethod
+    def options_from(cls, given: object) -> dict[str, Any] | None:
+        """Return the options that data given without a name stand for, such as one table; None (default) for none."""
+        return None
+
+    def tables(self) -> dict[str, pd.DataFrame]:
+        """Return {option: table} of what was given in memory, which a run stores and reads instead.
+
+        Columns that are not read stay with their owner.
+        """
+        return {}
+
     @property
     def asked_form(self) -> TextForm:
         """How tables of questions are written, as the user's own are said to be; by default it is found out."""
@@ -77,21 +89,6 @@ class ClientData(Data[Shard]):
     def load(self, seed: int) -> "Shards[Shard]":
         """Return all shards; each is made when it is asked for."""
         return Shards(self, seed)
-
-
-class GivenData(Data[Shard]):
-    """Ability: take tables in memory, which a run stores and reads instead."""
-
-    judged_by_data: ClassVar[bool] = True
-
-    @classmethod
-    def options_from(cls, given: object) -> dict[str, Any] | None:
-        """Return the options that data given without a name stand for, such as one table; None (default) for none."""
-        return None
-
-    @abstractmethod
-    def tables(self) -> dict[str, pd.DataFrame]:
-        """Return {option: table} of what was given in memory. Columns that are not read stay with their owner."""
 
 
 class KnownRows(ABC):

@@ -25,6 +25,11 @@ class Encoder(Checked):
     reads_neighbours: ClassVar[bool] = True
     """Whether a node's embedding depends on its neighbours; a perceptron's does not."""
 
+    @property
+    def width(self) -> int:
+        """int, the width of an embedding; 0 of a whole network."""
+        return 0
+
     def reads(self, inputs: int, edge_width: int) -> frozenset[str]:
         """Return what it reads of edges that have it, of `CARRIED`; by default neighbours count by weights.
 
@@ -42,16 +47,7 @@ class Encoder(Checked):
         return None
 
 
-class SizedEncoder(Encoder, ABC):
-    """Know the width of its embeddings before it is built."""
-
-    @property
-    @abstractmethod
-    def width(self) -> int:
-        """int, the width of an embedding."""
-
-
-class EdgeEncoder(SizedEncoder):
+class EdgeEncoder(Encoder, ABC):
     """Ability: read features of edges."""
 
     @abstractmethod
@@ -74,7 +70,7 @@ class Paths:
     values: NDArray[np.float32]
 
 
-class MetapathEncoder(SizedEncoder):
+class MetapathEncoder(Encoder, ABC):
     """Ability: read nodes of one type that metapaths join, each in a graph of its own, and perhaps what edges carry."""
 
     def reads(self, inputs: int, edge_width: int) -> frozenset[str]:
@@ -101,7 +97,7 @@ class MetapathEncoder(SizedEncoder):
         """
 
 
-class LayeredEncoder(SizedEncoder):
+class LayeredEncoder(Encoder, ABC):
     """Ability: be a stack of convolutions, which a task may also put together itself."""
 
     by_degree: ClassVar[bool] = False

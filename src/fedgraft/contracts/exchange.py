@@ -1,11 +1,9 @@
 """Told of nodes elsewhere? The contract of what clients tell each other; a recipe's section [exchange] names one."""
 
-from abc import ABC
-
 from fedgraft.contracts.ranges import Checked
 
 
-class Exchange(Checked, ABC):
+class Exchange(Checked):
     """Which neighbours take part in training, and what clients tell each other of those elsewhere; nothing by default.
 
     Attributes:

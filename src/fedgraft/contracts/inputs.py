@@ -1,6 +1,5 @@
 """Read how? The contract of what a model reads of nodes' features; a recipe's section [inputs] names one."""
 
-from abc import ABC
 from collections.abc import Sequence
 from typing import Any, TypeAlias
 
@@ -10,7 +9,7 @@ Features: TypeAlias = Any
 """Features of nodes, float32 [nodes, f], an array or a CSR matrix."""
 
 
-class Inputs(Checked, ABC):
+class Inputs(Checked):
     """What a model reads of features; by default they are read as they are.
 
     A task makes means over neighbours inside each client, `hops` of them along every path that joins nodes, and has

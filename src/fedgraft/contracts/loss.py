@@ -3,7 +3,7 @@
 A recipe's section [loss] names one; a task holds it as its `objective`, and says by the field's type which kinds fit.
 """
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self, TypeAlias
@@ -23,7 +23,7 @@ RAREST = 1e-4
 """The least share that a class is taken to have."""
 
 
-class Objective(Checked, ABC):
+class Objective(Checked):
     """What training makes small, and what is dropped meanwhile.
 
     Attributes:

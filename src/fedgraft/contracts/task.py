@@ -3,7 +3,7 @@
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar
+from typing import Any, ClassVar, Generic, Self, TypeAlias, TypeVar, cast
 
 import numpy as np
 import torch
@@ -73,6 +73,11 @@ class Task(Checked, ABC, Generic[Shard, Prepared]):
     profile: ClassVar[frozenset[str]] = frozenset()
     """Names of the scalars that `describe` can tell, such as "label_0"."""
 
+    reads: ClassVar[str] = ""
+    """Name of the task that its data sets are for, of whose shards it makes its own; "" where they are for itself."""
+    variants: ClassVar[bool] = False
+    """Whether models differ by client: whether parameters have shapes that depend on it, and never travel."""
+
     def ability(self, kind: type[Ability]) -> Ability | None:
         """Return what answers an ability: this task, or a part of it; None where neither has it."""
         if isinstance(self, kind):
@@ -96,6 +101,21 @@ class Task(Checked, ABC, Generic[Shard, Prepared]):
             wanted = ", ".join(f"task.{name} = {_shown(getattr(fitted, name))}" for name in names)
             had = ", ".join(_shown(getattr(own, name)) for name in names)
             raise InputError(f"with these data the recipe must say {wanted}; it says {had}.")
+
+    def derived(self, shard: Any, g: np.random.Generator | None, split_seed: int | None = None) -> Shard:
+        """Return a client's shard, made of what a data set handed over, as the task `reads` reads it.
+
+        A split is drawn from `g`, None = nothing is held out; or by hashes of ids under a key of `split_seed`.
+        """
+        return cast(Shard, shard)
+
+    def personal(self, name: str) -> bool:
+        """Return whether the parameter `name` never travels."""
+        return False
+
+    def variant(self, data: Prepared) -> Hashable:
+        """Return what the shapes of a client's personal parameters depend on."""
+        return None
 
     @property
     @abstractmethod

@@ -16,7 +16,6 @@ from fedgraft.contracts import (
 )
 from fedgraft.contracts.abilities.counting import CountedTask
 from fedgraft.contracts.abilities.graphs import LocalGraphTask, StructuredTask
-from fedgraft.contracts.abilities.naming import NamingTask
 from fedgraft.contracts.abilities.sealing import SealedTask
 from fedgraft.contracts.abilities.smoothing import SmoothingTask
 from fedgraft.contracts.abilities.summed_statistics import SummedTask
@@ -25,7 +24,6 @@ from fedgraft.contracts.abilities.tasks import (
     ObservedTask,
     PublishingTask,
     SyntheticTask,
-    VariantTask,
 )
 from fedgraft.wire.layouts import Arrays, Layout
 
@@ -93,7 +91,7 @@ class Abilities:
     publishing: cached_property[PublishingTask[Any] | None] = _able("task", PublishingTask)
     """The task, if clients can publish statistics."""
 
-    naming: cached_property[NamingTask | None] = _able("task", NamingTask)
+    naming: cached_property[SealedTask[Any] | None] = _able("task", SealedTask)
     """The task, if clients name nodes of others in what they publish."""
 
     sealed: cached_property[SealedTask[Any] | None] = _able("task", SealedTask, "seals")
@@ -107,9 +105,6 @@ class Abilities:
 
     counted: cached_property[CountedTask[Any] | None] = _able("task", CountedTask)
     """The task, if it says over how few examples counts and means are."""
-
-    variants: cached_property[VariantTask[Any, Any] | None] = _able("task", VariantTask)
-    """The task, if models differ by client."""
 
     guided: cached_property[GuidedSampler[Any] | None] = _able("sampler", GuidedSampler)
     """The sampler, if it has a half at the server."""

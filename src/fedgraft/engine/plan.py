@@ -116,7 +116,7 @@ class Plan(Abilities):
 
     def travels(self, name: str) -> bool:
         """Return whether a parameter is shared."""
-        return self.sharing.shares(name) and not (self.variants and self.variants.personal(name))
+        return self.sharing.shares(name) and not self.task.personal(name)
 
     @cached_property
     def first(self) -> Arrays:

@@ -39,7 +39,7 @@ def fitting(plan: Plan, names: Sequence[str], own: Mapping[str, Mapping[str, Tre
     for number, name in enumerate(names):
         private: Any = own.get(name, {}).get("private", {})
         had = {each: array.shape for each, array in private.items()}
-        if own.get(name) and (wanted.keys() == had.keys() if plan.variants else wanted == had):
+        if own.get(name) and (wanted.keys() == had.keys() if plan.task.variants else wanted == had):
             by_client[number] = own[name]
     return by_client
 

@@ -12,7 +12,6 @@ from typing import Any, TypeAlias, TypeVar, overload
 
 import pandas as pd
 
-from fedgraft.contracts.data import GivenData
 from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.errors import InputError, Interrupted
 from fedgraft.experiment.experiment import Experiment, chosen
@@ -178,7 +177,7 @@ def _label(experiment: Experiment) -> str:
 
 
 def _given_tables(experiment: Experiment) -> dict[str, pd.DataFrame]:
-    return experiment.data.tables() if isinstance(experiment.data, GivenData) else {}
+    return experiment.data.tables()
 
 
 def _with_stored_tables(experiment: Experiment, run_folder: RunFolder) -> Experiment:

@@ -7,7 +7,6 @@ from itertools import chain
 from typing import Any
 
 from fedgraft.contracts.abilities.predicting import PredictingTask
-from fedgraft.contracts.abilities.tasks import DerivingTask
 from fedgraft.contracts.data import ClientTables, Data
 from fedgraft.contracts.parts import answering
 from fedgraft.errors import InputError, nearest
@@ -90,7 +89,7 @@ def tables() -> dict[str, str]:
     for name in discovery.names("tasks"):
         task = discovery.find("tasks", name)
         if answers := answering(task, PredictingTask):
-            reads = task.reads if issubclass(task, DerivingTask) else name
+            reads = task.reads or name
             own = [each for cls in _data_sets(reads) if issubclass(cls, ClientTables) for each in cls.own_tables]
             told = answers.asks, dict.fromkeys(own)
             asked, of_client = (", ".join(f"--{each}" for each in names) for names in told)

@@ -2,7 +2,7 @@
 
 import math
 import pickle
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property
 from typing import Any
@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from fedgraft.contracts import Draw, Task
-from fedgraft.contracts.abilities.tasks import HaloTask, PublishingTask, VariantTask, derived_shards
+from fedgraft.contracts.abilities.tasks import HaloTask, PublishingTask, derived_shards
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.scores import improves
 from fedgraft.contracts.task import Ability, Loss, example_losses
@@ -67,7 +67,7 @@ class TaskCase:
     def drawn(self, data: Any, seed: int = 1) -> torch.nn.Module:
         """Draw a client's model, and move every parameter so that it matters."""
         g = torch.Generator().manual_seed(seed)
-        model = self.task.model(g, variant(self.task, data)).eval()
+        model = self.task.model(g, self.task.variant(data)).eval()
         with torch.no_grad():
             for parameter in model.parameters():
                 parameter.add_(0.1 * torch.randn(parameter.shape, generator=g))
@@ -78,18 +78,6 @@ def opened(task: Task[Any, Any], data: Any) -> Any:
     """Return prepared data with no halo states yet, of a task that has any."""
     halo = task.ability(HaloTask)
     return halo.opened(data, None) if halo else data
-
-
-def variant(task: Task[Any, Any], data: Any) -> Hashable:
-    """Return what shapes of personal parameters depend on."""
-    variants = task.ability(VariantTask)
-    return variants.variant(data) if variants else None
-
-
-def personal(task: Task[Any, Any], name: str) -> bool:
-    """Return whether a parameter never travels."""
-    variants = task.ability(VariantTask)
-    return variants.personal(name) if variants else False
 
 
 def losses(
@@ -169,7 +157,7 @@ def every_client_has_the_same_model(case: TaskCase) -> None:
 def what_is_shared_is_laid_out_and_drawn_alike_for_every_client(case: TaskCase) -> None:
     """Draw what travels alike for all variants of client, and without any."""
     task = case.task
-    variants = [variant(task, case.prepared(client)) for client in range(len(case.shards))]
+    variants = [task.variant(case.prepared(client)) for client in range(len(case.shards))]
     drawn = [_shared(task, each) for each in (None, *variants)]
     for each in drawn:
         expect(list(each) == list(drawn[0]), "shared parameters must have the same names everywhere", list(each))
@@ -290,4 +278,4 @@ def _initial(task: Task[Any, Any], seed: int) -> Arrays:
 def _shared(task: Task[Any, Any], of: Any) -> Arrays:
     """Shared parameters of the model for a variant."""
     initial = FlatModel(task.model(torch.Generator().manual_seed(1), of)).initial
-    return {key: array for key, array in initial.items() if not personal(task, key)}
+    return {key: array for key, array in initial.items() if not task.personal(key)}

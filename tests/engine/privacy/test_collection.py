@@ -8,7 +8,7 @@ import pytest
 
 from fedgraft.engine.client.addend import Addend, NoisyAddend
 from fedgraft.engine.client.contribution import OwnUpdate, contribution_of
-from fedgraft.engine.privacy.collection import EachUpdate, NoisySums, Sums, TrustedServer, collection_of
+from fedgraft.engine.privacy.collection import Collection, NoisySums, Sums, TrustedServer, collection_of
 from fedgraft.engine.privacy.options import Privacy
 from fedgraft.engine.privacy.secure_sum import Assurance, SecureSum
 from fedgraft.engine.protocol.forms import AddedForm, Form, MaskedForm, form_of
@@ -43,10 +43,10 @@ def test_each_end_has_one_part_for_each_answer(name, signed, assurance, form, co
 
 
 def test_noise_is_for_sums_alone():
-    assert type(collection_of(SecureSum(), Privacy(), 9)) is EachUpdate
+    assert type(collection_of(SecureSum(), Privacy(), 9)) is Collection
     assert type(collection_of(SecureSum("clear"), Privacy(), 9)) is Sums
     assert type(collection_of(SecureSum("secagg"), NOISE, 9)) is NoisySums
-    assert type(collection_of(SecureSum(), NOISE, 9)) is EachUpdate, "and a recipe that asks for it is refused"
+    assert type(collection_of(SecureSum(), NOISE, 9)) is Collection, "and a recipe that asks for it is refused"
     trusting = collection_of(SecureSum(), Privacy("client", 4.0, 1e-3, name="central"), 9)
     assert type(trusting) is TrustedServer
     assert (trusting.single, trusting.noisy, trusting.claims, trusting.hides) == (True, False, True, False)

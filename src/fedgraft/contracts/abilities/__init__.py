@@ -3,18 +3,15 @@
 Those of tasks that most tasks have, and what they answer with, are names of this package.
 """
 
-from fedgraft.contracts.abilities.naming import NamingTask
 from fedgraft.contracts.abilities.plain import PlainModel, PlainTask
 from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.abilities.predicting import Classified, PredictingTask
 from fedgraft.contracts.abilities.sealing import SealedTask
-from fedgraft.contracts.abilities.tasks import DerivingTask, HaloTask, ObservedTask, PublishingTask
+from fedgraft.contracts.abilities.tasks import HaloTask, ObservedTask, PublishingTask
 
 __all__ = [
     "Classified",
-    "DerivingTask",
     "HaloTask",
-    "NamingTask",
     "ObservedTask",
     "PlainModel",
     "PlainTask",

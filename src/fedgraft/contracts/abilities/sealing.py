@@ -1,7 +1,7 @@
 """Rows that the server hands on from client to client without a look at them: the ability of tasks that seal these."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Generic
 
 from fedgraft.contracts.task import Shard
@@ -15,6 +15,10 @@ class SealedTask(ABC, Generic[Shard]):
     `check` and `combine` then see uint8 [rows, bytes] in place of such an array, take rows of it apart and put them
     together. Halo rows of a `HaloTask` are sealed, too. A row is known by its place, whole numbers that both its owner
     and whoever is told of it can tell: whose it is, and which of theirs.
+
+    The server knows which nodes of others a client names in what it publishes, to be told of them or to tell of its
+    own: where edges between clients were matched, a client that names a node which none of its edges was joined to is
+    refused.
     """
 
     @property
@@ -43,3 +47,12 @@ class SealedTask(ABC, Generic[Shard]):
     @abstractmethod
     def halo_of(self, shard: Shard) -> Halo:
         """Return the addresses of the nodes of others of which a client is told hidden states."""
+
+    @property
+    def copies(self) -> int:
+        """Return how many rows of a halo one node stands for; row k of node v is v x copies + k; 1 by default."""
+        return 1
+
+    @abstractmethod
+    def named(self, statistics: Arrays) -> Sequence[Halo]:
+        """Server: return their addresses, of statistics that `check` has passed."""

@@ -1,8 +1,8 @@
 """Abilities of tasks: abstract classes that a task inherits beside `Task`, or a part of it."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Mapping, Sequence
-from typing import Any, ClassVar, Generic
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic
 
 import numpy as np
 import torch
@@ -13,38 +13,14 @@ from fedgraft.contracts.values import Draw, Halo, HaloRows, Indices, Observation
 from fedgraft.wire.layouts import Array, Arrays, Layout, Tree
 
 
-class DerivingTask(ABC, Generic[Shard, Prepared]):
-    """Ability: learn from data sets of another task, of whose shards it makes its own."""
-
-    reads: ClassVar[str]
-    """Name of the task that the data sets are for."""
-
-    @abstractmethod
-    def derived(self, shard: Any, g: np.random.Generator | None) -> Shard:
-        """Return a client's shard, made of what a data set handed over.
-
-        Args:
-            shard: as the task `reads` reads it.
-            g: what a split is drawn from; None = nothing is held out, all of it is known.
-        """
-
-    def derived_by_ids(self, shard: Any, g: np.random.Generator, split_seed: int) -> Shard:
-        """Return a shard, split by hashes of ids under a key of `split_seed`; by default it is drawn all the same."""
-        return self.derived(shard, g)
-
-
 def derived_shards(task: Task[Any, Any], shards: Sequence[Any], seed: int, key: int | None = None) -> Sequence[Any]:
     """Return all clients' shards as a task reads them, split by ids under a `key`, a seed, where it derives."""
-    deriving = task.ability(DerivingTask) is not None
-    return [derived_shard(task, *each, seed, key) for each in enumerate(shards)] if deriving else shards
+    return [derived_shard(task, *each, seed, key) for each in enumerate(shards)] if task.reads else shards
 
 
 def derived_shard(task: Task[Any, Any], client: int, shard: Any, seed: int, key: int | None = None) -> Any:
     """Return one client's shard as `derived_shards` does among all."""
-    if (deriving := task.ability(DerivingTask)) is None:
-        return shard
-    g = generator(seed, "derive", client=client)
-    return deriving.derived(shard, g) if key is None else deriving.derived_by_ids(shard, g, key)
+    return task.derived(shard, generator(seed, "derive", client=client), key) if task.reads else shard
 
 
 class PublishingTask(ABC, Generic[Shard]):
@@ -174,15 +150,3 @@ class HaloTask(ABC, Generic[Shard, Prepared]):
 
         Opened data may keep what later layers and the evaluation under the same model reuse.
         """
-
-
-class VariantTask(ABC, Generic[Shard, Prepared]):
-    """Ability: have parameters whose shape depends on the client, so that they never travel."""
-
-    @abstractmethod
-    def personal(self, name: str) -> bool:
-        """Return whether the parameter `name` never travels."""
-
-    @abstractmethod
-    def variant(self, data: Prepared) -> Hashable:
-        """Return what the shapes of a client's personal parameters depend on."""

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import nn
 
 from fedgraft.contracts import Draw, Exchange, Halo, HaloRows, Indices
-from fedgraft.contracts.abilities import HaloTask, NamingTask, SealedTask
+from fedgraft.contracts.abilities import HaloTask, SealedTask
 from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.domains.edges.client_edges import EdgeData, all_slots
 from fedgraft.domains.edges.history import history_of
@@ -31,7 +31,7 @@ from fedgraft.wire.layouts import Array, Arrays, Tree
 
 
 @dataclass(frozen=True, eq=False)
-class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, SealedTask[EdgeShard]):
+class EdgeExchange(HaloTask[EdgeShard, EdgeData], SealedTask[EdgeShard]):
     """Compute states of nodes of a graph that is cut over clients, a copy per stage; options as of `Edge`.
 
     Args:

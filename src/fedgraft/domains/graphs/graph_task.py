@@ -11,7 +11,6 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import ClassShares, Draw, Indices, Objective, Questions, Sums
 from fedgraft.contracts.abilities import PlainModel, PooledTask, PredictingTask
-from fedgraft.contracts.abilities.tasks import VariantTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import LabelledTask, Labels, Unit
 from fedgraft.contracts.ranges import NonNegativeInt, OneOf, PositiveFloat, PositiveInt
@@ -72,11 +71,11 @@ class GraphTask(
     LabelledTask[GraphShard, GraphData],
     PooledTask[GraphShard, GraphData],
     PredictingTask[GraphShard, GraphData],
-    VariantTask[GraphShard, GraphData],
 ):
     """Answer something of each whole graph, with a model whose ends are the client's own; options as of `Graph`."""
 
     asks: ClassVar[tuple[str, ...]] = ("graphs", "nodes", "edges")
+    variants: ClassVar[bool] = True
 
     encoder: LayeredEncoder | NetworkEncoder
     objective: Objective

@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.data import ClientTables, Data, GivenData, Purpose
+from fedgraft.contracts.data import ClientTables, Data, Purpose
 from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.task import Shard
 from fedgraft.contracts.values import SPLITS
@@ -59,7 +59,7 @@ class LabelOptions:
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnTables(GivenData[Shard], ClientTables[Shard]):
+class OwnTables(ClientTables[Shard]):
     """Abilities of data sets whose options give tables and name their columns, by the schemas of these tables.
 
     Args:
@@ -81,6 +81,7 @@ class OwnTables(GivenData[Shard], ClientTables[Shard]):
     columns: tuple[str, ...] | dict[str, tuple[str, ...]] | None = None
     time_format: str = ""
 
+    judged_by_data: ClassVar[bool] = True
     schemas: ClassVar[tuple[Table, ...]]
     """Of the tables that options give."""
     asked: ClassVar[tuple[Table, ...]]

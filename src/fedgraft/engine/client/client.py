@@ -344,7 +344,7 @@ class Client:
     def _loaded(self, received: Arrays, memory: Memory, data: Any) -> ClientModel:
         """The model of a client with these data, as the client itself uses it."""
         plan = self._plan
-        model = self._model(plan.variants.variant(data) if plan.variants else None)
+        model = self._model(plan.task.variant(data))
         own = plan.personalise(received, memory.get("sharing"))
         private = memory.get("private") or {name: model.flat.initial[name] for name in model.private}
         model.flat.load({**private, **{name: own[name] for name in plan.first}})

@@ -1,10 +1,9 @@
 """How the server collects the updates of a round: each by itself, or their sum alone. A plan chooses once.
 
-Both ends have a part for each answer: the client's is a `Contribution`, the server's an `EachReply` or `SecureSums`, and
+Both ends have a part for each answer: the client's is a `Contribution`, the server's `EachReply` or `SecureSums`, and
 the layouts of messages follow from `protocol.forms`. So nobody else asks whether updates are added up.
 """
 
-from abc import ABC, abstractmethod
 from typing import Any, ClassVar
 
 from fedgraft.contracts import Codec
@@ -16,8 +15,8 @@ from fedgraft.errors import require
 from fedgraft.wire.layouts import Layout
 
 
-class Collection(ABC):
-    """How updates and scores of clients reach the server."""
+class Collection:
+    """How updates and scores of clients reach the server: each by itself, where it is no `Sums`."""
 
     single: ClassVar[bool] = True
     """Whether the server sees what single clients answer."""
@@ -41,54 +40,29 @@ class Collection(ABC):
         """Raise `InputError` for so few clients in all that there is no result."""
         require(clients >= self.least, self.least_by, f"at most {clients}, the number of clients", self.least)
 
-    @abstractmethod
     def coding(self, uplink: Codec[Any], layout: Layout) -> SumCoding | None:
         """Return how updates are coded whose codes are added up; None where each is sent by itself."""
-
-    @abstractmethod
-    def coding_of_statistics(self, task: SummedTask[Any]) -> SumCoding:
-        """Return how statistics are coded to be added up, once before training."""
-
-    @abstractmethod
-    def staying(self, clients: int) -> float:
-        """Return the share of its neighbours, in a sum of so many clients, that must stay with each to the end."""
-
-    @property
-    @abstractmethod
-    def most_weight(self) -> int:
-        """The largest weight of one client in a sum: of examples, how many it has."""
-
-    @abstractmethod
-    def most_bits(self, coding: SumCoding, clients: int) -> int:
-        """Return the most bits of a code in a sum over so many clients."""
-
-
-class EachUpdate(Collection):
-    """Each update is sent by itself, and so are scores; nothing is added up, and a recipe that adds is refused."""
-
-    def coding(self, uplink: Codec[Any], layout: Layout) -> SumCoding | None:
-        """Return None."""
         return None
 
     def coding_of_statistics(self, task: SummedTask[Any]) -> SumCoding:
-        """Return nothing: there is no sum."""
+        """Return how statistics are coded to be added up, once before training."""
         raise AssertionError("it was checked where it was built")
 
     def staying(self, clients: int) -> float:
-        """Return that all must stay."""
+        """Return the share of its neighbours, in a sum of so many clients, that must stay with each to the end."""
         return 1.0
 
     @property
     def most_weight(self) -> int:
-        """One."""
+        """The largest weight of one client in a sum: of examples, how many it has."""
         return 1
 
     def most_bits(self, coding: SumCoding, clients: int) -> int:
-        """Return the bits of a sum in which all weigh the same."""
+        """Return the most bits of a code in a sum over so many clients."""
         return coding.sum_bits(clients)
 
 
-class TrustedServer(EachUpdate):
+class TrustedServer(Collection):
     """Each update is sent by itself to a server that adds noise to what it makes of them."""
 
     claims: ClassVar[bool] = True
@@ -183,5 +157,5 @@ class NoisySums(Sums):
 def collection_of(options: SecureSum, privacy: Privacy, rounds: int) -> Collection:
     """Return how a plan with these options collects updates. Clients add noise to sums alone."""
     if not options.active:
-        return TrustedServer() if privacy.central else EachUpdate()
+        return TrustedServer() if privacy.central else Collection()
     return NoisySums(options, privacy, rounds) if privacy.active else Sums(options)

@@ -11,7 +11,6 @@ from torch.nn import Module
 
 from fedgraft.contracts import Task
 from fedgraft.contracts.abilities.predicting import SHARE, Everybody, PredictingTask
-from fedgraft.contracts.abilities.tasks import DerivingTask
 from fedgraft.contracts.data import Data
 from fedgraft.errors import InputError, nearest
 from fedgraft.experiment.predicting.site_run import SiteRun, open_run
@@ -118,8 +117,7 @@ def _answered(
     everybody = None
     if reader and its_own:
         shard = reader.client_shard(run.plan.task, its_own)
-        deriving = run.plan.task.ability(DerivingTask)
-        shards: Sequence[Any] = [deriving.derived(shard, None) if deriving else shard]
+        shards: Sequence[Any] = [run.plan.task.derived(shard, None)]
         names, newcomer = ["own"], run.newcomers_model(f"--{own_tables[0]}")
     else:
         shards, names, newcomer = run.shards, run.names, None

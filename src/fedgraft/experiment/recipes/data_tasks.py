@@ -3,7 +3,6 @@
 from collections.abc import Mapping
 from typing import Any
 
-from fedgraft.contracts.abilities.tasks import DerivingTask
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.recipe import Recipe
@@ -42,5 +41,4 @@ def _derives(name: str, reads: str) -> bool:
     """Return whether a task derives its shards from those of another."""
     if name not in discovery.names("tasks") and ":" not in name:
         return False
-    cls = discovery.find("tasks", name)
-    return issubclass(cls, DerivingTask) and cls.reads == reads
+    return bool(discovery.find("tasks", name).reads == reads)

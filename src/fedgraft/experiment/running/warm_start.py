@@ -96,7 +96,7 @@ class Start:
             wire.check(self.arrays, plan.model_layout)
         except WireError as error:
             raise self._misfit(str(error)) from error
-        if not plan.variants:
+        if not plan.task.variants:
             self._check_names(began)
         spent = {name: self.claim[name] for name in _SPENT if name in self.claim} if self.claim else {}
         own = self._own(experiment, began, names) if plan.personal else {}
@@ -118,7 +118,7 @@ class Start:
         now, then = experiment.recipe.sections, self.sections
         if then["sharing"]["name"] != now["sharing"]["name"]:
             return []
-        if not experiment.plan.variants:
+        if not experiment.plan.task.variants:
             return list(self.own)
         before, here = self.began.get("named", {}), began.get("named", {})
         alike = all(then.get(each) == now.get(each) for each in ("task", *STAGES) if each != "model")

@@ -256,8 +256,8 @@ def client_model(
 ) -> torch.nn.Module:
     """Return the model that a client ended up with: its own best, or the shared one with its private parts."""
     variant = None
-    if plan.variants and any(map(plan.variants.personal, plan.build_model().initial)):
-        variant = plan.variants.variant(plan.task.prepare(shard, memory.get("shared", {})))
+    if plan.task.variants and any(map(plan.task.personal, plan.build_model().initial)):
+        variant = plan.task.variant(plan.task.prepare(shard, memory.get("shared", {})))
     flat = plan.build_model(variant)
     received = {name: shared[name] for name in plan.first if name in shared}
     best, remembered = memory.get("best"), memory.get("sharing")

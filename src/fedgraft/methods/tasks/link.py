@@ -12,7 +12,7 @@ from annotated_types import Interval
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Inputs, PairObjective, Questions, SilentExchange, Sums, Task
-from fedgraft.contracts.abilities import DerivingTask, PlainModel, PooledTask, PredictingTask
+from fedgraft.contracts.abilities import PlainModel, PooledTask, PredictingTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
 from fedgraft.contracts.task import Chance
@@ -42,7 +42,6 @@ from fedgraft.wire.layouts import Array, Arrays
 @dataclass(frozen=True)
 class Link(
     Task[LinkShard, LinkData],
-    DerivingTask[LinkShard, LinkData],
     PooledTask[LinkShard, LinkData],
     PredictingTask[LinkShard, LinkData],
 ):
@@ -137,13 +136,12 @@ class Link(
         """Number of convolutions; a whole network is one."""
         return 1 if isinstance(self.encoder, NetworkEncoder) else max(1, self.encoder.depth)
 
-    def derived(self, shard: NodeShard, g: np.random.Generator | None) -> LinkShard:
-        """Return a client's part of a graph with some of its edges held out; without a generator none is."""
-        return whole(shard) if g is None else hold_out(shard, self.validation, self.test, g)
+    def derived(self, shard: NodeShard, g: np.random.Generator | None, split_seed: int | None = None) -> LinkShard:
+        """Return a client's part of a graph with some of its edges held out; without a generator none is.
 
-    def derived_by_ids(self, shard: NodeShard, g: np.random.Generator, split_seed: int) -> LinkShard:
-        """Return a client's part with edges held out by the hash of their ends' ids; pairs without one are drawn."""
-        return hold_out(shard, self.validation, self.test, g, split_seed)
+        They are drawn, or held out by the hash of their ends' ids; pairs without one are drawn.
+        """
+        return whole(shard) if g is None else hold_out(shard, self.validation, self.test, g, split_seed)
 
     def fitted(self, shards: Sequence[LinkShard]) -> Self:
         """With the width of features; raises where no client has an edge."""

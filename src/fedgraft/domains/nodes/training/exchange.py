@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.abilities import HaloTask, NamingTask, SealedTask
+from fedgraft.contracts.abilities import HaloTask, SealedTask
 from fedgraft.contracts.values import Draw, Halo, HaloRows, Indices
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.client_graph import NodeData
@@ -18,7 +18,7 @@ from fedgraft.wire.layouts import Array, Arrays, Tree
 
 
 @dataclass(frozen=True, eq=False)
-class NodeExchange(HaloTask[NodeShard, NodeData], NamingTask, SealedTask[NodeShard]):
+class NodeExchange(HaloTask[NodeShard, NodeData], SealedTask[NodeShard]):
     """Exchange features and hidden states of nodes with neighbours elsewhere.
 
     Args:
