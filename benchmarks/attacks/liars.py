@@ -74,7 +74,7 @@ def _lied(run: str, lie: str, seed: int, g: np.random.Generator) -> str:
             state = loop.run(loop.start(), lambda state, row: failed.update(row.failed))
     finally:
         logger.removeHandler(log)
-    failed = {str(client) for client in (*failed, *state.failing)}
+    failed = {str(client) for client in (*failed, *state.clients.failing)}
     named = str(liar) in failed or any(f"client {liar}" in line.lower() for line in log.lines)
     if failed - {str(liar)}:
         return f"{run}, {lie}: honest clients are left out"

@@ -137,7 +137,7 @@ def test_a_client_that_fails_to_try_is_no_answer_and_may_train():
 
     state, (row,), runtime = run(trying((0, 1), probed=(0, 1)), tamper)
     assert row.failed == {1: "probe: no reply"}
-    assert state.failures["probe"] == 1
+    assert state.clients.failures["probe"] == 1
     (learnt,) = state.selector["learnt"]
     assert list(learnt["probed"]) == ["0"]
     assert sorted(learnt["reports"]) == ["0", "1"]
@@ -193,7 +193,7 @@ def test_hidden_states_of_nodes_stay_as_they_were(recipe):
             memories = remembered(runtime)
         kinds = {wire.kind_of(reply) for kind, _, _, reply in runtime.received if kind == "trial"}
         assert kinds == ({"trial"} if tried else set())
-        assert state.failures["probe"] == 0
+        assert state.clients.failures["probe"] == 0
         return [row.validation for row in rows], memories
 
     assert scores(0) == scores(2)

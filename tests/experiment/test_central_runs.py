@@ -101,7 +101,7 @@ def test_elsewhere_a_run_has_the_same_bits_and_after_a_kill(whole_run, tmp_path)
 
 def test_the_clipped_length_is_part_of_the_state_and_moves(first):
     state, _ = RunFolder.open(first[1]).load()
-    length = float(state.sum_scales["length"])
+    length = float(state.exchange.sum_scales["length"])
     assert 0 < length != 1.0
     assert abs(np.log(length)) < 6 * 0.2 * 1.5
 

@@ -142,7 +142,7 @@ def test_steps_that_fail_leave_the_model_its_score():
     state, _, _ = run(toy(task=task, evaluation={"local_steps": True}))
     assert np.isnan(curve(state)).all()
     assert np.isfinite(curve(state, ("validation", "test"))).all()
-    assert (state.best_after_steps, state.failures["scoring"]) == ({}, 0)
+    assert (state.best_after_steps, state.clients.failures["scoring"]) == ({}, 0)
     summary = execute(toy(task=task, evaluation={"local_steps": True}))
     assert [summary["after_local_steps"][name] for name in ("round", "validation", "test")] == [None] * 3
 

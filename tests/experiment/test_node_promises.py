@@ -90,8 +90,8 @@ def test_addresses_at_a_client_that_never_answered_cost_the_server_nothing():
 
     with looped(everywhere(experiment, (0, 1, 2)), tamper, shards) as (loop, _):
         state = loop.run(loop.start(), lambda state, row: None)
-    assert state.failing == {"3": "gone"}
-    assert sum(rows.nbytes for rows in state.halo_store["rows"]) < 10_000
+    assert state.clients.failing == {"3": "gone"}
+    assert sum(rows.nbytes for rows in state.exchange.halo_store["rows"]) < 10_000
 
 
 def test_a_halo_store_keeps_rows_of_needed_nodes_alone():

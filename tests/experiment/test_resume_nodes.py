@@ -42,8 +42,8 @@ def content(folder):
         "summary": measured(store.summary()),
         "ledger": (folder / "ledger.jsonl").read_text(),
         "model": (folder / "model.safetensors").read_bytes(),
-        "halo_store": state.halo_store,
-        "halos": state.halos,
+        "halo_store": state.exchange.halo_store,
+        "halos": state.exchange.halos,
         "memories": memories,
     }
 

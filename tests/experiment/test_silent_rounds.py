@@ -113,7 +113,7 @@ def test_both_ends_hold_the_very_same_model(codec):
             loop.step(state)
             for client, blob in runtime.inner.memories(changed=False):
                 memory = wire.unpack(blob)
-                if "held" in memory and state.broadcast["held"].get(str(client)) == state.merges:
+                if "held" in memory and state.exchange.broadcast["held"].get(str(client)) == state.merges:
                     assert same(dict(memory["held"]), state.sharing["model"])
         assert state.merges > 1
 
@@ -138,7 +138,7 @@ def test_a_client_that_is_cut_off_keeps_what_it_has():
 
     state, rows, _ = run(toy(**{**ALWAYS, "rounds": 5}), tamper)
     assert [sorted(row.failed) for row in rows] == [[], [1], [1], [], []]
-    held = state.broadcast["held"]
+    held = state.exchange.broadcast["held"]
     assert held["1"] == held["0"] == state.merges - 1
 
 

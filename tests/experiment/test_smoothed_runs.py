@@ -168,7 +168,7 @@ def test_a_client_that_fails_is_named_and_the_others_go_on(kind):
     assert np.isnan(state.curve[-1]["test"])
     assert state.best["test"] == state.smoothed["before"]["test"], "no score of some is compared with scores of all"
     if kind == "border":
-        assert state.failures["setup"] == 1
+        assert state.clients.failures["setup"] == 1
     elif kind != "smoothed":
         assert "1" in state.smoothed["failed"]
 
@@ -180,7 +180,7 @@ def test_where_no_client_tells_its_border_the_run_goes_on():
         return ClientFailed("is gone") if asked == "border" else reply
 
     state, *_ = ran(experiment, shards, tamper)
-    assert state.failures["setup"] == len(shards)
+    assert state.clients.failures["setup"] == len(shards)
     assert state.round == experiment.stopping.rounds
     assert state.best["test"] == state.smoothed["before"]["test"]
 
@@ -204,7 +204,7 @@ def test_replies_that_no_client_can_give_are_refused(kind, arrays):
 
     state, *_ = ran(experiment, shards, tamper)
     if kind == "border":
-        assert state.failures["setup"] == 1
+        assert state.clients.failures["setup"] == 1
     elif kind != "smoothed":
         assert "1" in state.smoothed["failed"]
 
@@ -289,7 +289,7 @@ def test_edges_between_clients_that_do_not_fit_are_damage(whole_run, name, chang
     state, _ = RunFolder.open(whole_run(experiment).folder).load()
     experiment = experiment.fitted(experiment.data.load(1))
     check_state(state, experiment.plan, experiment.selector, "state.bin")
-    state.borders = {**state.borders, name: change(state.borders[name])}
+    state.exchange.borders = {**state.exchange.borders, name: change(state.exchange.borders[name])}
     with pytest.raises(InputError, match=r"state\.bin is damaged: state\.borders do not fit"):
         check_state(state, experiment.plan, experiment.selector, "state.bin")
 
@@ -298,8 +298,8 @@ def test_edges_between_clients_belong_to_a_task_that_smooths(whole_run):
     nothing = {"answers.smoothing": 0, "answers.refit": "", "answers.class_prior": False, "answers.local_fit": False}
     experiment = load("graft_node", {**SMOOTHED, **nothing})
     state, _ = RunFolder.open(whole_run(experiment).folder).load()
-    assert (state.borders, state.smoothed) == ({}, {})
-    state.borders = {"own": np.zeros(4, np.int64)}
+    assert (state.exchange.borders, state.smoothed) == ({}, {})
+    state.exchange.borders = {"own": np.zeros(4, np.int64)}
     experiment = experiment.fitted(experiment.data.load(1))
     with pytest.raises(InputError, match=r"state\.borders are of another task"):
         check_state(state, experiment.plan, experiment.selector, "state.bin")

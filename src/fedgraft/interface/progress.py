@@ -169,7 +169,11 @@ class Progress:
     def _chosen(self, state: RunState, row: Row) -> str:
         """Who: "0 3 7", or "5 of 100" where that would be long; "nobody"."""
         names = " ".join(map(str, row.selected)) or "nobody"
-        return names if len(names) <= _LIST_WIDTH else f"{len(row.selected)} of {self._clients or len(state.chosen)}"
+        return (
+            names
+            if len(names) <= _LIST_WIDTH
+            else f"{len(row.selected)} of {self._clients or len(state.clients.chosen)}"
+        )
 
 
 def _bar(done: float, whole: float, width: int) -> ProgressBar:

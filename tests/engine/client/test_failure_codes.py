@@ -67,7 +67,11 @@ def test_the_text_is_in_the_client_s_log_and_not_in_its_message(caplog):
 def test_on_one_machine_the_run_shows_the_reason_and_charges_the_code(workers):
     task = {"name": "helpers.toy:Line", "fault": "raise", "faulty_points": 120}
     state, rows, runtime = run(toy(task=task, rounds=1, runtime={"workers": workers}))
-    assert rows[0].failed == {2: "ValueError: this client is broken"} == {int(c): t for c, t in state.failing.items()}
+    assert (
+        rows[0].failed
+        == {2: "ValueError: this client is broken"}
+        == {int(c): t for c, t in state.clients.failing.items()}
+    )
     (reply,) = (reply for kind, _, client, reply in runtime.received if (kind, client) == ("train", 2))
     assert wire.decode(reply).text == "internal error: ValueError"
     assert sum(len(reply) for _, _, _, reply in runtime.received) == state.bytes["up"]

@@ -273,7 +273,11 @@ def test_no_field_of_a_state_may_be_missing(run):
         ("halo_store", {"time": 1}, "state.halo_store is of another task"),
         ("best", {}, "state.best has no round"),
         ("broadcast.published", {"0": {}}, "state.broadcast.published.0 has no version, arrays"),
-        ("broadcast.published", {"0": {"version": 1, "arrays": {"x": ARRAY}}}, "state.broadcast.published.0: arrays"),
+        (
+            "broadcast.published",
+            {"0": {"version": 1, "arrays": {"x": ARRAY}}},
+            "state.broadcast.published.0: arrays",
+        ),
         ("broadcast.downlink", {"0": 3}, "state.broadcast.downlink.0 is 3"),
         ("broadcast.downlink", {"x": {"memory": {}, "inner": None}}, "state.broadcast.downlink.x"),
     ],

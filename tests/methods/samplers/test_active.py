@@ -163,12 +163,14 @@ def test_a_shared_agent_is_averaged_as_the_model_is():
     sections = {"sampler": {"name": "active", "shared": True}, "rounds": 3}
     state, rows, _ = run(parted(**sections))
     alone, rows_alone, _ = run(parted(sampler={"name": "active"}, rounds=3))
-    network = sum(array.nbytes for array in state.sampler_shared.values())
+    network = sum(array.nbytes for array in state.merging.sampler_shared.values())
     assert network == 4 * (3 * 256 + 256 + 256 * 2 + 2)
     assert alone.sampler_shared == {}
     assert rows[1].bytes - rows_alone[1].bytes == 5 * 2 * network
     again, _, _ = run(parted(**sections))
-    assert all(np.array_equal(array, again.sampler_shared[name]) for name, array in state.sampler_shared.items())
+    assert all(
+        np.array_equal(array, again.sampler_shared[name]) for name, array in state.merging.sampler_shared.items()
+    )
 
 
 def test_the_shared_variant_keeps_the_laws():

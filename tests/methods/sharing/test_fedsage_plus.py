@@ -104,7 +104,7 @@ def models_of(**changes):
     with looped(experiment, shards=shards) as (loop, _):
 
         def note(state, row):
-            models.append(scored_model(experiment.plan, state.sharing, state.averages, 0))
+            models.append(scored_model(experiment.plan, state.sharing, state.merging.averages, 0))
             rows.append(row)
 
         state = loop.run(loop.start(), note)
@@ -184,7 +184,11 @@ def sent_by(kind, **changes):
     totals = [0]
     with looped(experiment, shards=shards) as (loop, _):
         state = loop.run(loop.start(), lambda state, row: totals.append(loop.ledger.totals["model"]))
-    return np.diff(totals).tolist(), scored_model(experiment.plan, state.sharing, state.averages, 0), len(shards)
+    return (
+        np.diff(totals).tolist(),
+        scored_model(experiment.plan, state.sharing, state.merging.averages, 0),
+        len(shards),
+    )
 
 
 def test_a_frozen_generator_is_sent_down_once_more_and_up_no_more():

@@ -174,9 +174,9 @@ def test_so_it_is_by_way_of_the_server_whatever_clients_remember(name, head, lay
         model = model_of(task)
         arrays = {key: value.detach().numpy().copy() for key, value in model.named_parameters()}
         state.sharing = experiment.plan.sharing.init(arrays, len(shards))
-        stored = [rows.copy() for rows in state.halo_store.get("rows", [])]
+        stored = [rows.copy() for rows in state.exchange.halo_store.get("rows", [])]
         found = loop._scoring(state)
-        assert all(map(np.array_equal, state.halo_store.get("rows", []), stored)), "no trace in the halo store"
+        assert all(map(np.array_equal, state.exchange.halo_store.get("rows", []), stored)), "no trace in the halo store"
     assert found.failed == {}
     check_equal(found.sums, task.evaluate(model, whole_graph(task, shards)))
 
@@ -239,7 +239,7 @@ def test_a_client_without_training_nodes_pushes_answers_and_is_not_asked_to_trai
     with looped(experiment, shards=shards) as (loop, runtime):
         state = loop.run(loop.start(), lambda state, row: None)
     assert {client for kind, _, client, _ in runtime.sent if kind == "train"} == {0}
-    assert state.failing == {}
+    assert state.clients.failing == {}
     assert np.isfinite(state.curve[-1]["test"])
 
 

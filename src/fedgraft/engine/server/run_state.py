@@ -3,7 +3,7 @@
 from array import array
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Any, Final, get_type_hints
 
 import numpy as np
 
@@ -24,39 +24,86 @@ AFTER_STEPS: Final = dict.fromkeys(("validation_after_steps", "test_after_steps"
 
 
 @dataclass
-class RunState:
-    """A run between two rounds.
+class ClientsState:
+    """What the server noted of its clients in training.
 
     Args:
-        profiles: what each client said of itself at the start: "examples" and more; empty for one that did not answer.
-        sharing: the sharing method's state, which holds the global model.
-        selector: the selector's state.
-        round: rounds done; 0 after the set-up.
+        chosen: times each client was selected.
+        cohort: the clients that trained last.
+        failing: {client: reason} of those that failed when last asked to do anything but to score.
+        failures: {one of `FAILURES`: how often clients failed at that}; those whose connection was down do not count.
+        answered: how often clients have trained and answered.
+        loss_scales: {name of a loss that clients report: the largest median over clients of any round so far}, written
+            by the safeguards.
+    """
+
+    chosen: list[int] = field(default_factory=list)
+    cohort: list[int] = field(default_factory=list)
+    failing: dict[str, str] = field(default_factory=dict)
+    failures: dict[str, int] = field(default_factory=lambda: dict.fromkeys(FAILURES, 0))
+    answered: int = 0
+    loss_scales: dict[str, float] = field(default_factory=dict)
+
+
+@dataclass
+class ExchangeState:
+    """What is on its way between the server and clients.
+
+    Args:
         halos: {"nodes", "owner", "place"} of each client: how many nodes it has, and the addresses of those that it
             needs of others; empty where no rows travel.
         halo_store: halo rows by address, see `halo_store.State`; written by the halo exchange alone.
         broadcast: models on their way to the clients, see `Broadcast`, which alone writes it.
         sum_scales: "scales" of the next sum of updates, float32 [scales], written by `SecureSums` alone; or "length", a
             float64 to which updates are cut next, by `NoisedReplies`; {} before the first, and where nothing is added.
+        in_flight: late answers on their way, see `Arrivals`, which alone writes it.
+        borders: the fields of `smoothing.Joined`, where answers are smoothed after training; else {}.
+    """
+
+    halos: list[dict[str, Any]] = field(default_factory=list)
+    halo_store: dict[str, Any] = field(default_factory=dict)
+    broadcast: dict[str, Any] = field(default_factory=dict)
+    sum_scales: Arrays = field(default_factory=dict)
+    in_flight: list[dict[str, Any]] = field(default_factory=list)
+    borders: dict[str, Array] = field(default_factory=dict)
+
+
+@dataclass
+class MergingState:
+    """What merging updates leaves beside the sharing method's state.
+
+    Args:
         server_optimizer: {group: the server optimiser's state of its model}; empty without one.
         averages: {group: running mean of its global models}; empty where models are not averaged.
-        sampler: the state of the sampler's half at the server; None before it learnt.
         sampler_shared: arrays of the sampler that clients share, by the names that they travel by; {} for none.
-        loss_scales: {name of a loss that clients report: the largest median over clients of any round so far}, written
-            by the safeguards.
+        fewest: the fewest updates to one model that were merged at a time; 0 before any were.
+    """
+
+    server_optimizer: dict[str, Any] = field(default_factory=dict)
+    averages: dict[str, Arrays] = field(default_factory=dict)
+    sampler_shared: Arrays = field(default_factory=dict)
+    fewest: int = 0
+
+
+@dataclass
+class RunState:
+    """A run between two rounds; its parts are stored side by side.
+
+    Args:
+        profiles: what each client said of itself at the start: "examples" and more; empty for one that did not answer.
+        sharing: the sharing method's state, which holds the global model.
+        selector: the selector's state.
+        round: rounds done; 0 after the set-up.
+        clients: what the server noted of its clients in training.
+        exchange: what is on its way between the server and clients.
+        merging: what merging updates leaves beside the sharing method's state.
+        sampler: the state of the sampler's half at the server; None before it learnt.
         losses: {split: [mean loss of the first model, that of the last scored]} where the task tells.
         flops: operations of all clients' products so far.
         bytes: the ledger's totals.
         seconds: measured seconds of training so far.
         simulated_seconds: of the simulated clock.
-        chosen: times each client was selected.
-        cohort: the clients that trained last.
-        failing: {client: reason} of those that failed when last asked to do anything but to score.
-        failures: {one of `FAILURES`: how often clients failed at that}; those whose connection was down do not count.
-        answered: how often clients have trained and answered.
-        fewest: the fewest updates to one model that were merged at a time; 0 before any were.
         scores: {client: {split: score}} of the last scoring.
-        in_flight: late answers on their way, see `Arrivals`, which alone writes it.
         curve: one point per scored round: {"round", "bytes", "seconds", "validation", "test", "flops",
             "simulated_seconds"}; and "lacking", the number of clients that could not be scored, where there were any:
             then it has no score. Where local steps are scored also the scores of `AFTER_STEPS`, nan where a client's
@@ -65,7 +112,6 @@ class RunState:
             "test", "sums": {split: sums}, "scores": {client: {split: score}}, "models": {group: parameters}}.
         best_after_steps: the same of the clients' models after local steps, without models; {} until there is one.
         finished: which limit ended the run; "" while it goes on.
-        borders: the fields of `smoothing.Joined`, where answers are smoothed after training; else {}.
         smoothed: {"choice", "before": {split: score}, "failed": {client: reason}} once they are, and "layer", what
             was fitted to them, where it was; written by
             `AfterTraining` alone.
@@ -75,43 +121,30 @@ class RunState:
     sharing: Any
     selector: Any = None
     round: int = 0
-    halos: list[dict[str, Any]] = field(default_factory=list)
-    halo_store: dict[str, Any] = field(default_factory=dict)
-    broadcast: dict[str, Any] = field(default_factory=dict)
-    sum_scales: Arrays = field(default_factory=dict)
-    server_optimizer: dict[str, Any] = field(default_factory=dict)
-    averages: dict[str, Arrays] = field(default_factory=dict)
+    clients: ClientsState = field(default_factory=ClientsState)
+    exchange: ExchangeState = field(default_factory=ExchangeState)
+    merging: MergingState = field(default_factory=MergingState)
     sampler: Any = None
-    sampler_shared: Arrays = field(default_factory=dict)
-    loss_scales: dict[str, float] = field(default_factory=dict)
     losses: dict[str, list[float]] = field(default_factory=dict)
     flops: int = 0
     bytes: dict[str, int] = field(default_factory=dict)
     seconds: float = 0.0
     simulated_seconds: float = 0.0
-    chosen: list[int] = field(default_factory=list)
-    cohort: list[int] = field(default_factory=list)
-    failing: dict[str, str] = field(default_factory=dict)
-    failures: dict[str, int] = field(default_factory=lambda: dict.fromkeys(FAILURES, 0))
-    answered: int = 0
-    fewest: int = 0
     scores: dict[str, dict[str, float]] = field(default_factory=dict)
-    in_flight: list[dict[str, Any]] = field(default_factory=list)
     curve: list[dict[str, Any]] = field(default_factory=list)
     best: dict[str, Any] = field(default_factory=dict)
     best_after_steps: dict[str, Any] = field(default_factory=dict)
     finished: str = ""
-    borders: dict[str, Array] = field(default_factory=dict)
     smoothed: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self.chosen = self.chosen or [0] * len(self.profiles)
+        self.clients.chosen = self.clients.chosen or [0] * len(self.profiles)
         self._columns = _Columns()
 
     @property
     def merges(self) -> int:
         """int, how often the global model was merged."""
-        merges: int = self.broadcast.get("version", 0)
+        merges: int = self.exchange.broadcast.get("version", 0)
         return merges
 
     @property
@@ -149,26 +182,39 @@ class RunState:
         Raises `AllClientsFailedError` when that is everybody: there is nothing left to train.
         """
         answered = list(answered)
-        self.failures["training"] += len(failed)
-        self.answered += len(answered)
+        self.clients.failures["training"] += len(failed)
+        self.clients.answered += len(answered)
         for client in answered:
-            self.failing.pop(str(client), None)
-        self.failing.update({str(client): reason for client, reason in failed.items()})
+            self.clients.failing.pop(str(client), None)
+        self.clients.failing.update({str(client): reason for client, reason in failed.items()})
         if answered:  # the usual case; what follows looks at all clients
             return
         able = {str(client) for client, examples in enumerate(self.examples) if examples}
-        if able <= self.failing.keys():
-            raise AllClientsFailedError(round, {int(client): reason for client, reason in self.failing.items()})
+        if able <= self.clients.failing.keys():
+            raise AllClientsFailedError(round, {int(client): reason for client, reason in self.clients.failing.items()})
 
     def to_tree(self) -> dict[str, Tree]:
-        """Return the state as a tree; the curve as columns."""
-        fields = {name: getattr(self, name) for name in self.__dataclass_fields__}
-        return {**fields, "curve": {**self._columns.of(self.curve)}}
+        """Return the state as a tree; the curve as columns, and its parts side by side."""
+        own = {name: value for name, value in vars(self).items() if name in self.__dataclass_fields__}
+        parts = {name: value for part in _PARTS for name, value in vars(own.pop(part)).items()}
+        return {**own, **parts, "curve": {**self._columns.of(self.curve)}}
 
     @classmethod
     def from_tree(cls, tree: dict[str, Any]) -> "RunState":
         """The inverse of `to_tree`."""
-        return cls(**{**tree, "curve": _points(tree["curve"])})
+        own = {**tree, "curve": _points(tree["curve"])}
+        parts = {name: part(**{each: own.pop(each) for each in get_type_hints(part)}) for name, part in _PARTS.items()}
+        return cls(**own, **parts)
+
+
+_PARTS: Final = {"clients": ClientsState, "exchange": ExchangeState, "merging": MergingState}
+
+
+def types_stored() -> dict[str, Any]:
+    """Return {name in a stored state: its type}."""
+    own = {name: hint for name, hint in get_type_hints(RunState).items() if name not in _PARTS}
+    parts = {name: hint for part in _PARTS.values() for name, hint in get_type_hints(part).items()}
+    return {**own, **parts, "curve": dict[str, Array]}
 
 
 class _Columns:

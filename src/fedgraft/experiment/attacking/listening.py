@@ -60,7 +60,7 @@ class _Listening(Merging):
             total = {name: array.astype(float) * factor for name, array in trained.uploads[TOGETHER].items()}
             who, share = self._who(len(state.profiles), trained.reports)
             self._heard.append(Heard(state.sharing, who, total, float(self._length), share))
-            self._length = state.sum_scales.get(LENGTH, self._length)  # of the next round
+            self._length = state.exchange.sum_scales.get(LENGTH, self._length)  # of the next round
         return super().merge(state, arrived)
 
     def _who(self, clients: int, reports: Iterable[int]) -> tuple[tuple[int, ...], float]:

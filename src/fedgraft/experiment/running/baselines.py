@@ -124,7 +124,7 @@ def alone_seconds(experiment: Experiment, state: RunState) -> float:
     Every client trains in every round. That takes as many operations as a client's round of the run did on average,
     `RATE` of them a second, and `ROUND_SECONDS`, and `STEP_SECONDS` for each step that the sampler's options say.
     """
-    sampler, selections = experiment.recipe.sections["sampler"], max(1, sum(state.chosen))
+    sampler, selections = experiment.recipe.sections["sampler"], max(1, sum(state.clients.chosen))
     batches, size = sampler.get("batches") or 1, sampler.get("batch_size") or 0
     passes = sum(max(1, round(examples / size)) if size else batches for examples in state.examples)
     steps = experiment.plan.training.epochs * passes

@@ -78,8 +78,8 @@ def summarise(
         **_smoothing(experiment.plan, state.smoothed),
         **_after_steps(experiment.plan, state, names),
         **_privacy(experiment, len(shards), here),
-        "selections": sum(state.chosen),
-        "failures": state.failures,
+        "selections": sum(state.clients.chosen),
+        "failures": state.clients.failures,
         "survives": _survives(experiment, state),
         "digest": _digest(experiment.plan, state, fingerprints),
         "curve": [[_number(point[key]) for key in CURVE] for point in state.curve],
@@ -109,7 +109,7 @@ def _survives(experiment: Experiment, state: RunState) -> dict[str, int] | None:
 
     None where no updates were merged.
     """
-    fewest = state.fewest
+    fewest = state.merging.fewest
     return {"clients": fewest, "liars": experiment.aggregation.survives(fewest)} if fewest else None
 
 
@@ -164,10 +164,10 @@ def _privacy(experiment: Experiment, clients: int, here: bool) -> dict[str, Any]
 
 def _check_answered(plan: Plan, state: RunState) -> None:
     adds = plan.sum_coding is not None
-    if state.round and not state.merges and (adds or not state.answered):
+    if state.round and not state.merges and (adds or not state.clients.answered):
         usual = f"no round had a sum of {plan.collection.least} clients" if adds else DISCONNECTED
-        chosen = [client for client, times in enumerate(state.chosen) if times]
-        reasons = {client: state.failing.get(str(client), usual) for client in chosen}
+        chosen = [client for client, times in enumerate(state.clients.chosen) if times]
+        reasons = {client: state.clients.failing.get(str(client), usual) for client in chosen}
         raise AllClientsFailedError(state.round, reasons)
 
 
@@ -182,7 +182,7 @@ def _digest(plan: Plan, state: RunState, fingerprints: Mapping[int, bytes]) -> s
     models: Arrays = {}
     for group in plan.groups(state.sharing, range(len(state.profiles))):
         trained = plan.sharing.model(state.sharing, group)
-        scored = scored_model(plan, state.sharing, state.averages, group)
+        scored = scored_model(plan, state.sharing, state.merging.averages, group)
         models |= {f"model/{group}/{name}": array for name, array in trained.items()}
         models |= {f"evaluated/{group}/{name}": array for name, array in scored.items()}
     if plan.personal or plan.smoothing:

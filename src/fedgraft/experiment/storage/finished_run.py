@@ -278,7 +278,7 @@ def shared_model(plan: Plan, state: RunState, models: Arrays, client: int) -> Ar
     group = plan.sharing.group(state.sharing, client)
     shared = of_group(models, str(group))
     if not shared or (plan.personal and not plan.keep_best):  # a group may be younger than the best models
-        shared = scored_model(plan, state.sharing, state.averages, group)
+        shared = scored_model(plan, state.sharing, state.merging.averages, group)
     return shared
 
 

@@ -6,7 +6,7 @@ Its fingerprint has no key: whoever writes a state can write anything. So types,
 import math
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, Final, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Any, Final, TypeAlias, get_args, get_origin
 
 import numpy as np
 
@@ -18,7 +18,7 @@ from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.halo.halo_store import HaloStore
 from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES
 from fedgraft.engine.server.rounds.ahead import kept_model
-from fedgraft.engine.server.run_state import AFTER_STEPS, FAILURES, RunState, kinds_of
+from fedgraft.engine.server.run_state import AFTER_STEPS, FAILURES, RunState, kinds_of, types_stored
 from fedgraft.engine.server.smoothing.joined import Joined
 from fedgraft.errors import FedgraftError, InputError, WireError
 from fedgraft.experiment.storage.folder_check import ROWS, memory_of
@@ -82,7 +82,7 @@ def checked_memories(names: Any, clients: int) -> dict[int, str]:
 
 def checked_state(tree: Any) -> RunState:
     """A run's state as it was packed. Raises `WireError` for parts that are missing, unknown or of a wrong type."""
-    hints = {**get_type_hints(RunState), "curve": dict[str, Array]}
+    hints = types_stored()
     _check_record(tree, hints, "state")
     if strange := sorted(tree.keys() - hints.keys()):
         raise WireError(f"state has {', '.join(strange)}, which this version does not know")
@@ -91,10 +91,10 @@ def checked_state(tree: Any) -> RunState:
     clients = len(state.profiles)
     _demand(clients > 0, "state.profiles is empty")
     _demand(len(tree["chosen"]) == clients, f"state.chosen is not of {clients} clients")
-    _demand(len(state.halos) in (0, clients), f"state.halos are not of {clients} clients")
-    _demand(all(client < clients for client in state.cohort), f"state.cohort is not among {clients} clients")
+    _demand(len(state.exchange.halos) in (0, clients), f"state.halos are not of {clients} clients")
+    _demand(all(client < clients for client in state.clients.cohort), f"state.cohort is not among {clients} clients")
     for name in ("failing", "scores"):
-        _check_clients(getattr(state, name), clients, f"state.{name}")
+        _check_clients(tree[name], clients, f"state.{name}")
     for name in ("seconds", "simulated_seconds"):
         _demand(0 <= getattr(state, name) < math.inf, f"state.{name} is {getattr(state, name)}")
     for client, profile in enumerate(state.profiles):
@@ -151,7 +151,10 @@ def _damaged(where: str) -> Iterator[None]:
 
 def _check_history(state: RunState, plan: Plan) -> None:
     _demand(state.bytes.keys() >= {*DIRECTIONS, *PURPOSES}, f"state.bytes has only {', '.join(state.bytes)}")
-    _demand(state.failures.keys() >= {*FAILURES}, f"state.failures has only {', '.join(state.failures)}")
+    _demand(
+        state.clients.failures.keys() >= {*FAILURES},
+        f"state.failures has only {', '.join(state.clients.failures)}",
+    )
     _demand(len(state.curve) > 0, "state.curve is empty")
     kinds = {**_POINT, **dict.fromkeys(AFTER_STEPS if plan.local_steps else (), float)}
     for number, point in enumerate(state.curve):
@@ -179,21 +182,23 @@ def _check_best(state: RunState, plan: Plan) -> None:
 
 def _check_halo_store(state: RunState, plan: Plan) -> None:
     """Rows of nodes, and who needs which."""
-    _demand(bool(state.halos) == bool(plan.halo_widths), "state.halos are of another task")
-    for client, halo in enumerate(state.halos):
+    _demand(bool(state.exchange.halos) == bool(plan.halo_widths), "state.halos are of another task")
+    for client, halo in enumerate(state.exchange.halos):
         _check_record(halo, _HALO, f"state.halos[{client}]")
         for name in ("owner", "place"):
             fits = halo[name].dtype == np.int64 and halo[name].ndim == 1
             _demand(fits, f"state.halos[{client}].{name} is {_described(halo[name])}")
-    if not state.halo_store:
+    if not state.exchange.halo_store:
         return
-    _demand(bool(state.halos), "state.halo_store is of another task")
-    start: dict[str, Any] = {**HaloStore.of(state.halos, plan.halo_layout).start()}
+    _demand(bool(state.exchange.halos), "state.halo_store is of another task")
+    start: dict[str, Any] = {**HaloStore.of(state.exchange.halos, plan.halo_layout).start()}
     _check_record(
-        state.halo_store, {name: int if name == "time" else list[Array] for name in start}, "state.halo_store"
+        state.exchange.halo_store,
+        {name: int if name == "time" else list[Array] for name in start},
+        "state.halo_store",
     )
     for name in ("rows", "published", "seen"):
-        shapes, wanted = ([_described(array) for array in each[name]] for each in (state.halo_store, start))
+        shapes, wanted = ([_described(array) for array in each[name]] for each in (state.exchange.halo_store, start))
         _demand(shapes == wanted, f"state.halo_store.{name} is {', '.join(shapes)}, not {', '.join(wanted)}")
 
 
@@ -203,31 +208,33 @@ def _check_sharing(state: RunState, plan: Plan) -> None:
     _check_like(state.sharing, plan.sharing.init(plan.first, clients), "state.sharing")
     with _within("state.sharing"):
         for group in plan.groups(state.sharing, range(clients)):
-            wire.check({**plan.sharing.model(state.sharing, group), **state.sampler_shared}, plan.download_layout)
+            wire.check(
+                {**plan.sharing.model(state.sharing, group), **state.merging.sampler_shared}, plan.download_layout
+            )
             wire.check(kept_model(plan, state, group), plan.scored_layout)
 
 
 def _check_broadcast(state: RunState, plan: Plan) -> None:
     """Models on their way to the clients."""
-    _check_record(state.broadcast, _BROADCAST, "state.broadcast")
-    _check_clients(state.broadcast["held"], len(state.profiles), "state.broadcast.held")
-    for key, sent in state.broadcast["published"].items():
+    _check_record(state.exchange.broadcast, _BROADCAST, "state.broadcast")
+    _check_clients(state.exchange.broadcast["held"], len(state.profiles), "state.broadcast.held")
+    for key, sent in state.exchange.broadcast["published"].items():
         _check_record(sent, _PUBLISHED, f"state.broadcast.published.{key}")
         with _within(f"state.broadcast.published.{key}"):
             wire.check(sent["arrays"], plan.coded_download_layout)
-    for key, memory in state.broadcast["downlink"].items():
+    for key, memory in state.exchange.broadcast["downlink"].items():
         scored, where = key.startswith("evaluate-"), f"state.broadcast.downlink.{key}"
         _check_like(memory, plan.downlink.init(plan.scored_layout if scored else plan.download_layout), where)
         with _within(where):
             group = int(key.removeprefix("evaluate-"))
-            sent = {**plan.sharing.model(state.sharing, group), **state.sampler_shared}
+            sent = {**plan.sharing.model(state.sharing, group), **state.merging.sampler_shared}
             model = kept_model(plan, state, group) if scored else sent
             plan.downlink.encode(model, memory, np.random.default_rng(0))
 
 
 def _check_in_flight(state: RunState, plan: Plan) -> None:
     """Late answers."""
-    for number, entry in enumerate(state.in_flight):
+    for number, entry in enumerate(state.exchange.in_flight):
         _check_record(entry, _IN_FLIGHT, where := f"state.in_flight[{number}]")
         _demand(entry["client"] < len(state.profiles), f"{where} is of client {entry['client']}")
         _demand(1 <= entry["round"] <= state.round, f"{where} is of round {entry['round']} of {state.round}")
@@ -248,12 +255,12 @@ def _check_methods(state: RunState, plan: Plan, selector: Selector[Any]) -> None
 
 def _check_server_optimizer(state: RunState, plan: Plan, optimizer: ServerOptimizer[Any] | None) -> None:
     """The server optimiser's states, with which it must be able to step."""
-    if not state.server_optimizer or optimizer is None:
-        _demand(not state.server_optimizer, "state.server_optimizer is of another recipe")
+    if not state.merging.server_optimizer or optimizer is None:
+        _demand(not state.merging.server_optimizer, "state.server_optimizer is of another recipe")
         return
     model = {name: array for name, array in plan.first.items() if name in plan.learnt}
     still, begun = {name: np.zeros(array.shape) for name, array in model.items()}, optimizer.init(model)
-    for group, kept in state.server_optimizer.items():
+    for group, kept in state.merging.server_optimizer.items():
         where = f"state.server_optimizer.{group}"
         _check_like(kept, begun, where)
         with _within(where):
@@ -263,19 +270,19 @@ def _check_server_optimizer(state: RunState, plan: Plan, optimizer: ServerOptimi
 
 def _check_smoothing(state: RunState, plan: Plan) -> None:
     """Edges between clients, by which answers are smoothed, and what was chosen."""
-    _demand(bool(state.borders) == (plan.smoothing is not None), "state.borders are of another task")
+    _demand(bool(state.exchange.borders) == (plan.smoothing is not None), "state.borders are of another task")
     if state.smoothed:
         layer = {"layer": dict[str, Array]} if "layer" in state.smoothed else {}
         _check_record(state.smoothed, {**_SMOOTHED, **layer}, "state.smoothed")
         _demand(plan.smoothing is not None, "state.smoothed is of another task")
-    if not state.borders:
+    if not state.exchange.borders:
         return
-    weights = {"weights": np.float64} if "weights" in state.borders else {}
+    weights = {"weights": np.float64} if "weights" in state.exchange.borders else {}
     told = {**dict.fromkeys(("own", "sizes", "pointers", "senders"), np.int64), **weights}
-    _check_record(state.borders, dict.fromkeys(told, Array), "state.borders")
-    for name, array in state.borders.items():
+    _check_record(state.exchange.borders, dict.fromkeys(told, Array), "state.borders")
+    for name, array in state.exchange.borders.items():
         _demand(array.dtype == told[name] and array.ndim == 1, f"state.borders.{name} is {_described(array)}")
-    _demand(Joined(**state.borders).fits(len(state.profiles)), "state.borders do not fit")
+    _demand(Joined(**state.exchange.borders).fits(len(state.profiles)), "state.borders do not fit")
 
 
 # --- types ------------------------------------------------------------------------------------------------------------

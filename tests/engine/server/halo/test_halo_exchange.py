@@ -39,7 +39,7 @@ def test_clients_wait_together_and_go_on_together():
     answers = [opened(plan, m).kind for kind, _, _, m in runtime.received if kind in ("train", "rows")]
     assert answers == ["wait"] * 16 + ["train"] * 4
     assert row.failed == {}
-    assert state.halo_store["time"] == 20
+    assert state.exchange.halo_store["time"] == 20
     slow = experiment.with_changes({"clock.latency_seconds": 1000.0})
     waited, _, _ = run(everywhere(slow), shards=shards)
     latency = experiment.settings.clock.latency_seconds
@@ -158,7 +158,7 @@ def test_a_score_is_the_same_whoever_relayed_and_whatever_is_left_of_it(recipe):
 
         inner._inline.serve = serve
         state = loop.run(loop.start(), lambda state, row: None)
-    assert state.failing == {}
+    assert state.clients.failing == {}
     assert set(kinds) == ({"measure"} if recipe == "fedlocal" else {"relay", "measure"})
 
 

@@ -65,8 +65,8 @@ def test_rows_of_nowhere_are_refused(kind, beyond):
 
     state, (row,), _ = run(everywhere(experiment), tamper, shards)
     assert row.failed == {1: f"rows of nodes that nobody needs, among {node}..{node}"}
-    assert np.isfinite(np.concatenate([rows.ravel() for rows in state.halo_store["rows"]])).all()
-    assert not (np.concatenate([rows.ravel() for rows in state.halo_store["rows"]]) == 77.0).any()
+    assert np.isfinite(np.concatenate([rows.ravel() for rows in state.exchange.halo_store["rows"]])).all()
+    assert not (np.concatenate([rows.ravel() for rows in state.exchange.halo_store["rows"]]) == 77.0).any()
 
 
 @pytest.mark.parametrize(("value", "reason"), [(np.nan, "a row is not finite"), (np.inf, "a row is not finite")])
@@ -84,7 +84,7 @@ def test_rows_that_are_not_finite_are_refused(value, reason):
 
     state, (row,), _ = run(everywhere(experiment), tamper, shards)
     assert row.failed == {2: reason}
-    assert all(np.isfinite(rows).all() for rows in state.halo_store["rows"])
+    assert all(np.isfinite(rows).all() for rows in state.exchange.halo_store["rows"])
 
 
 def test_a_client_that_failed_in_mid_round_is_sent_everything_again():
@@ -103,7 +103,7 @@ def test_a_client_that_failed_in_mid_round_is_sent_everything_again():
     }
     assert first[3, 3] == shards[3].halo, "all of its halo"
     assert all(0 < first[3, client] < shards[client].halo for client in range(3)), "what others' last steps moved"
-    assert state.failing == {}
+    assert state.clients.failing == {}
 
 
 def test_a_client_whose_addresses_lead_nowhere_takes_no_part():
@@ -120,10 +120,10 @@ def test_a_client_whose_addresses_lead_nowhere_takes_no_part():
 
     with looped(everywhere(experiment, (0, 1, 3)), tamper, shards) as (loop, runtime):
         state = loop.run(loop.start(), lambda state, row: None)
-    assert state.failing == {"2": "client 2 needs node 5000 of client 3, where there is none"}
+    assert state.clients.failing == {"2": "client 2 needs node 5000 of client 3, where there is none"}
     assert state.examples[2] == 0
     assert [client for kind, _, client, _ in runtime.sent if kind == "statistics"] == [0, 1, 3]
-    assert [len(halo["owner"]) for halo in state.halos] == [shards[0].halo, shards[1].halo, 0, shards[3].halo]
+    assert [len(halo["owner"]) for halo in state.exchange.halos] == [shards[0].halo, shards[1].halo, 0, shards[3].halo]
 
 
 def test_rows_that_nobody_waits_for_are_an_error_of_the_client():
@@ -186,7 +186,7 @@ def test_a_client_that_cannot_relay_its_states_leaves_nobody_a_score(relayed, re
     assert re.search(f"^scoring: .*{reason}", rows[0].failed[1])
     assert [row.validation is None for row in rows] == [True, False]
     assert [kind for round, kind in asked if round == 1] == ["relay"], "nobody is measured"
-    assert state.failures["scoring"] == 1
+    assert state.clients.failures["scoring"] == 1
     assert rows[1].validation == run(everywhere(experiment), shards=shards)[1][1].validation
 
 

@@ -108,8 +108,8 @@ def test_honest_runs_are_the_same_with_and_without(selector):
     sections = {"rounds": 5, "data": EIGHT, "selector": {"name": selector, "clients": 2}}
     with_limit, without = play(toy(**sections)), play(toy(**sections, safeguards={"most_loss": 0.0}))
     assert with_limit.digest == without.digest
-    assert with_limit.state.loss_scales
-    assert not without.state.loss_scales
+    assert with_limit.state.clients.loss_scales
+    assert not without.state.clients.loss_scales
 
 
 @pytest.mark.parametrize("selector", ["acfl", "power_of_choice"])
@@ -117,7 +117,7 @@ def test_a_loss_beyond_belief_buys_no_place_in_the_cohort(selector, caplog):
     taken, _ = lied_to(selector, most_loss=0.0)
     assert taken.chosen[0] >= 11, "it would have"
     state, rows = lied_to(selector)
-    assert state.chosen[0] <= 8
+    assert state.clients.chosen[0] <= 8
     assert "Client 0 reports loss" in caplog.text
     assert max(row.loss for row in rows) < 100
 
@@ -125,4 +125,4 @@ def test_a_loss_beyond_belief_buys_no_place_in_the_cohort(selector, caplog):
 @pytest.mark.parametrize("selector", PICKY)
 def test_a_lie_within_the_limit_buys_so_many_selections_at_most(selector):
     state, _ = lied_to(selector, by=4.0, most_chosen=2.0)
-    assert max(state.chosen) <= 1 + 2.0 * max(1.0, np.mean(state.chosen))
+    assert max(state.clients.chosen) <= 1 + 2.0 * max(1.0, np.mean(state.clients.chosen))

@@ -20,8 +20,8 @@ def test_a_client_that_breaks_is_reported(fault, reason):
     state, rows, _ = run(toy(task=broken))
     assert same(state.sharing, run(toy(selector=WITHOUT))[0].sharing)
     assert all(row.failed.keys() == {2} and reason in row.failed[2] for row in rows)
-    assert state.failing.keys() == {"2"}
-    assert state.chosen == [3] * 5
+    assert state.clients.failing.keys() == {"2"}
+    assert state.clients.chosen == [3] * 5
 
 
 def test_a_client_that_hangs_is_reported():
@@ -30,7 +30,7 @@ def test_a_client_that_hangs_is_reported():
     experiment = toy(task=broken, runtime=runtime, rounds=1, selector=scripted((0, 2)))
     state, rows, _ = run(experiment)
     assert rows[0].failed == {2: "no reply within the deadline"}
-    assert state.failures["training"] == 1
+    assert state.clients.failures["training"] == 1
     assert same(state.sharing, run(toy(rounds=1, selector=scripted((0,))))[0].sharing)
 
 
@@ -120,7 +120,7 @@ def test_when_the_last_one_fails_the_reasons_of_all_are_given():
 def test_a_client_that_answers_again_is_no_failure_any_more():
     state, rows, _ = run(toy(), gone(2, rounds=[1]))
     assert [sorted(row.failed) for row in rows] == [[2], [], []]
-    assert state.failing == {}
+    assert state.clients.failing == {}
 
 
 def test_failures_are_counted_by_what_clients_failed_at():
@@ -130,13 +130,13 @@ def test_failures_are_counted_by_what_clients_failed_at():
 
     options = {"selector": scripted((0, 2), (0, 2), probed=[0, 1]), "rounds": 2, "dropout": {"rate": 0.0}}
     state, _, _ = run(toy(evaluation={"at": "clients"}, **options), tamper)
-    assert state.failures == {"setup": 1, "probe": 2, "training": 2, "scoring": 2}
-    assert state.answered == 2
+    assert state.clients.failures == {"setup": 1, "probe": 2, "training": 2, "scoring": 2}
+    assert state.clients.answered == 2
 
 
 def test_who_dropped_out_did_not_fail():
     state, _, _ = run(toy(dropout={"rate": 0.5}, rounds=6))
-    assert state.failures == dict.fromkeys(("setup", "probe", "training", "scoring"), 0)
+    assert state.clients.failures == dict.fromkeys(("setup", "probe", "training", "scoring"), 0)
 
 
 # When a run ends.
@@ -190,7 +190,7 @@ def test_a_row_says_what_happened():
     assert [row.selected for row in rows] == [(0, 1), (3,)]
     assert [row.bytes_total for row in rows] == [point["bytes"] for point in state.curve[1:]]
     assert rows[1].bytes_total == rows[0].bytes_total + rows[1].bytes
-    assert state.chosen == [1, 1, 0, 1, 0]
+    assert state.clients.chosen == [1, 1, 0, 1, 0]
     assert [row.validation for row in rows] == [point["validation"] for point in state.curve[1:]]
 
 
@@ -236,4 +236,4 @@ def test_a_state_survives_the_wire_at_any_moment():
             tree, totals = wire.pack(state.to_tree()), dict(loop.ledger.totals)
     assert same(state.sharing, whole.sharing)
     assert same(state.selector, whole.selector)
-    assert (state.bytes, state.chosen, state.finished) == (whole.bytes, whole.chosen, whole.finished)
+    assert (state.bytes, state.clients.chosen, state.finished) == (whole.bytes, whole.chosen, whole.finished)

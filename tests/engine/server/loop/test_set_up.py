@@ -49,13 +49,13 @@ def test_an_impossible_number_of_examples_costs_the_client_the_run(examples):
     assert state.profiles[2] == {}
     assert state.examples == [20, 40, 0, 20, 40]
     assert all(row.selected == (0, 1, 3, 4) for row in rows)
-    assert "2" in state.failing
+    assert "2" in state.clients.failing
 
 
 def test_a_client_without_examples_takes_no_part_and_is_no_failure():
     state, rows, _ = run(toy(), hello(0.0))
     assert all(row.selected == (0, 1, 3, 4) for row in rows)
-    assert state.failing == {}
+    assert state.clients.failing == {}
 
 
 def tampered_statistics(value):
@@ -77,7 +77,7 @@ def tampered_statistics(value):
 def test_statistics_that_cannot_be_used_reach_nobody(value, reason):
     with looped(toy(**PUBLISHING), tampered_statistics(value)) as (loop, runtime):
         state = loop.start()
-    assert reason in state.failing["2"]
+    assert reason in state.clients.failing["2"]
     assert state.examples[2] == 0
     kept = set_ups(runtime)
     assert sorted(kept) == [0, 1, 3, 4]
@@ -94,7 +94,7 @@ def test_a_client_that_cannot_take_the_statistics_takes_no_part():
         return ClientFailed("gone") if kind == "statistics" and client == 0 else reply
 
     state, rows, _ = run(toy(**PUBLISHING), tamper)
-    assert state.failing == {"0": "gone"}
+    assert state.clients.failing == {"0": "gone"}
     assert all(row.selected == (1, 2, 3, 4) for row in rows)
 
 
@@ -129,7 +129,7 @@ def test_a_client_that_publishes_what_nobody_can_compute_with_is_named_and_left_
     experiment, shards = small(rows="identity", rounds=1)
     features = np.full_like(shards[1].features, 3e38)
     state, _, _ = run(experiment, shards=[shards[0], replace(shards[1], features=features), *shards[2:]])
-    assert re.fullmatch(r".* of the reply holds 3e\+38; at most 1.15e\+18 can be", state.failing["1"])
+    assert re.fullmatch(r".* of the reply holds 3e\+38; at most 1.15e\+18 can be", state.clients.failing["1"])
     assert state.merges == 1, "the others train"
 
 
@@ -163,16 +163,16 @@ VARYING = {**PUBLISHING, "task": {"varying": True}}
 def test_who_publishes_more_than_the_server_has_room_for_fails_alone(limits, reason):
     with looped(toy(**VARYING, safeguards=limits), large(3, 5000)) as (loop, _):
         state = loop.start()
-    assert list(state.failing) == ["3"]
-    assert re.search(reason, state.failing["3"])
+    assert list(state.clients.failing) == ["3"]
+    assert re.search(reason, state.clients.failing["3"])
     assert [bool(profile) for profile in state.profiles] == [True, True, True, False, True]
 
 
 def test_a_reply_that_is_too_long_says_which_option_limits_it():
     with looped(toy(**VARYING, safeguards={"hello_bytes": 100})) as (loop, _):
         state = loop.start()
-    assert set(state.failing) < set("01234"), "some have more to say than others"
-    for reason in state.failing.values():
+    assert set(state.clients.failing) < set("01234"), "some have more to say than others"
+    for reason in state.clients.failing.values():
         assert re.fullmatch(
             r"a reply of \d+ bytes where at most 100 are allowed \(safeguards.hello_bytes = 100\)", reason
         )

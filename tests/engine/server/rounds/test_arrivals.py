@@ -120,7 +120,7 @@ def test_who_is_late_is_dropped():
     assert [row.simulated_seconds for row in rows] == [3.5, 7.0]
     assert rows[0].late == (3, 4)
     assert rows[0].failed[3].startswith("late: 10 seconds, the round ended after 3.5")
-    assert state.failures["training"] == 0, "it did not fail"
+    assert state.clients.failures["training"] == 0, "it did not fail"
     dropped, _, _ = run(toy(rounds=2, selector=scripted((0, 1, 2), (0, 1, 2))))
     assert same(state.sharing, dropped.sharing), "as if they had not been asked"
 
@@ -133,7 +133,7 @@ def test_who_is_late_trains_on_and_is_merged_when_it_arrives():
     assert rows[3].failed == {3: "late: its update is 3 rounds old, clock.max_staleness = 2"}
     ends = [row.simulated_seconds for row in rows]
     assert ends == pytest.approx([3.5, 6.5, 9.5, 12.5, 16.0], rel=1e-3)
-    assert [entry["client"] for entry in state.in_flight] == [4, 3]
+    assert [entry["client"] for entry in state.exchange.in_flight] == [4, 3]
 
 
 def pair(slow, **options):
@@ -164,7 +164,7 @@ def test_the_server_waits_where_everybody_is_at_work():
     assert [row.selected for row in rows] == [(0,), (), (0,), ()]
     assert [row.bytes for row in rows[1::2]] == [0, 0]
     assert [row.staleness for row in rows[1::2]] == [{0: 1}, {0: 1}]
-    assert state.chosen == [2, 0]
+    assert state.clients.chosen == [2, 0]
     assert [row.simulated_seconds for row in rows] == pytest.approx([10.0, 20.0, 30.0, 40.0], rel=1e-3)
 
 
@@ -223,7 +223,7 @@ def test_updates_in_flight_survive_the_wire():
         state = loop.start()
         for _ in range(2):
             loop.step(state)
-        assert state.in_flight
+        assert state.exchange.in_flight
         stored = RunState.from_tree(wire.unpack(wire.pack(state.to_tree())))
         memories = dict(runtime.memories(changed=False))
     with looped(experiment) as (loop, runtime):

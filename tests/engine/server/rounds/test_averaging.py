@@ -47,7 +47,7 @@ def test_training_does_not_depend_on_averaging():
     assert [row.bytes for row in plain_rows] == [row.bytes for row in rows]
     assert plain.curve[1]["validation"] == state.curve[1]["validation"], "the first mean is the first model"
     assert plain.curve[-1]["validation"] != state.curve[-1]["validation"]
-    assert (plain.averages, state.averages.keys()) == ({}, {"0"})
+    assert (plain.averages, state.merging.averages.keys()) == ({}, {"0"})
 
 
 def test_what_is_scored_is_the_mean_of_the_models_so_far():
@@ -57,7 +57,7 @@ def test_what_is_scored_is_the_mean_of_the_models_so_far():
     for rounds in (1, 2, 3):
         state, _, _ = run(experiment.with_changes({"rounds": rounds}))
         models.append(experiment.plan.sharing.model(state.sharing))
-        scored.append(scored_model(experiment.plan, state.sharing, state.averages, 0))
+        scored.append(scored_model(experiment.plan, state.sharing, state.merging.averages, 0))
     for name in PLAN.first:
         np.testing.assert_allclose(scored[-1][name], np.mean([model[name] for model in models], axis=0), rtol=1e-5)
 

@@ -111,7 +111,7 @@ def test_one_message_of_one_client_does_not_end_a_run(sharing, codec):
     assert state.round == 6
     assert {row.round: sorted(row.failed) for row in rows if row.failed} == {4: [0]}
     assert rows[3].failed[0].startswith(LEFT_OUT)
-    assert state.failures["training"] == 1
+    assert state.clients.failures["training"] == 1
     assert rows[-1].validation == pytest.approx(run(experiment)[1][-1].validation, rel=0.2)
 
 
@@ -176,7 +176,7 @@ def test_the_fewest_that_were_merged_at_a_time_are_noted_and_a_warning_says_wher
     cohorts = scripted((0, 1, 2), (0, 1), (0, 1), (0, 1, 2))
     said = "Round 2: Krum survives no liar among 2 updates to one model."
     state, _, _ = run(toy(rounds=4, selector=cohorts, aggregation="krum"))
-    assert state.fewest == 2
+    assert state.merging.fewest == 2
     assert [record.getMessage() for record in caplog.records].count(said) == 1
     assert "survives" not in caplog.text.replace(said, "")
     caplog.clear()

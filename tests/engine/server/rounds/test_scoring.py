@@ -80,7 +80,7 @@ def test_a_scoring_that_lacks_a_client_is_reported_and_is_no_score(tamper):
         assert honest.validation is not None
         assert (row.validation, row.test, point["lacking"]) == (None, None, 1)
         assert np.isnan([point["validation"], point["test"]]).all()
-    assert state.failures == {"setup": 0, "probe": 0, "training": 0, "scoring": 3}
+    assert state.clients.failures == {"setup": 0, "probe": 0, "training": 0, "scoring": 3}
     assert state.scores.keys() == {"0", "1", "3", "4"}
     assert (whole.best["round"], state.best["round"]) == (3, 0), "the last that all were scored with"
     assert "lacking" not in whole.curve[-1]
@@ -120,7 +120,7 @@ def test_nobody_is_told_a_score_that_lacks_clients():
     assert [told["score"] for told in state.selector["learnt"]] == [rows[0].validation, None, rows[2].validation]
     assert [row.validation is None for row in rows] == [False, True, False]
     assert state.losses == run(experiment)[0].losses
-    assert state.failures == {"setup": 0, "probe": 0, "training": 0, "scoring": 1}
+    assert state.clients.failures == {"setup": 0, "probe": 0, "training": 0, "scoring": 1}
 
 
 def test_a_score_that_lacks_clients_is_neither_best_nor_counted_by_patience():
@@ -138,7 +138,7 @@ def test_a_client_without_examples_of_a_split_is_not_lacking():
     shards[4] = replace(shards[4], split=np.where(shards[4].split == 1, 0, shards[4].split))
     state, rows, _ = run(toy(evaluation=AT_CLIENTS), shards=shards)
     assert all(np.isfinite(row.validation) for row in rows)
-    assert state.failures["scoring"] == 0
+    assert state.clients.failures["scoring"] == 0
     assert math.isnan(state.scores["4"]["validation"])
 
 
@@ -148,7 +148,7 @@ def test_who_never_joined_is_not_scored():
 
     state, rows, runtime = run(toy(evaluation=AT_CLIENTS), tamper)
     assert state.joined == [0, 1, 2, 4]
-    assert state.failures == {"setup": 1, "probe": 0, "training": 0, "scoring": 0}
+    assert state.clients.failures == {"setup": 1, "probe": 0, "training": 0, "scoring": 0}
     assert {client for kind, _, client, _ in runtime.sent if kind == "evaluate"} == {0, 1, 2, 4}
     assert all(row.validation is not None for row in rows)
 
@@ -163,4 +163,4 @@ def test_a_client_that_fails_in_scoring_alone_costs_the_round_its_score(fault):
     assert [row.failed for row in rows] == [{2: f"scoring: {reason}"}]
     assert rows[0].validation is rows[0].test is None
     assert same(state.sharing, expected.sharing)
-    assert state.failures["scoring"] == 2, "before the first round, and after it"
+    assert state.clients.failures["scoring"] == 2, "before the first round, and after it"

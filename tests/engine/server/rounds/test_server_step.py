@@ -96,7 +96,7 @@ def test_running_statistics_are_as_they_were_merged():
 
 def test_by_default_there_is_no_state_and_no_step():
     state, _, _ = run(toy())
-    assert state.server_optimizer == {}
+    assert state.merging.server_optimizer == {}
     none, _, _ = run(toy(server_optimizer="none"))
     assert same(none.sharing, state.sharing)
     assert "server_optimizer" not in toy(server_optimizer={"name": "none"}).recipe.sections
@@ -123,7 +123,7 @@ def test_whose_update_makes_the_step_infinite_is_left_out_and_leaves_no_trace_in
     merged, arrived = merging.merge(state, Arrived(trained, dict.fromkeys(uploads, 1.0)))
     assert (merged, [*arrived.trained.failed]) == (True, [1])
     assert bias(state.sharing["model"]) == 10.0
-    assert bias(state.server_optimizer["0"]["velocity"]) == 1.0
+    assert bias(state.merging.server_optimizer["0"]["velocity"]) == 1.0
 
 
 def test_a_recipe_goes_there_and_back_and_an_override_takes_it_away():

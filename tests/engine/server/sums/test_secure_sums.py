@@ -89,7 +89,7 @@ def test_scales_follow_from_round_to_round_and_are_stored():
     scales = [orders_of(experiment, played, round)[0][1] for round in (1, 2, 3)]
     assert not np.array_equal(scales[0], scales[1])
     stopped = play(adding(), stop_after=1)
-    np.testing.assert_array_equal(stopped.state.sum_scales[SCALES], scales[1])
+    np.testing.assert_array_equal(stopped.state.exchange.sum_scales[SCALES], scales[1])
     resumed = play(adding(), stored=(stopped.state, stopped.memories))
     assert resumed.digest == played.digest
 

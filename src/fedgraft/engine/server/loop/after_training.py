@@ -45,14 +45,14 @@ class AfterTraining:
         joined, failed = self._messenger.smoothing.ask(state.joined, left)
         if budget and self._ledger.total > budget:
             raise BudgetError(f"budget.bytes = {budget} does not pay for asking clients what joins them.")
-        state.failures["setup"] += len(failed)
-        state.failing.update({str(client): reason for client, reason in failed.items()})
+        state.clients.failures["setup"] += len(failed)
+        state.clients.failing.update({str(client): reason for client, reason in failed.items()})
         told = {name: getattr(joined, name) for name in joined.__dataclass_fields__}
-        state.borders = {name: array for name, array in told.items() if name != "weights" or len(array)}
+        state.exchange.borders = {name: array for name, array in told.items() if name != "weights" or len(array)}
 
     def within(self, state: RunState) -> Stopping:
         """Return the limits of the rounds: what smoothing may take is kept back of a byte budget."""
-        if not (self._stopping.bytes and state.borders):
+        if not (self._stopping.bytes and state.exchange.borders):
             return self._stopping
         if (kept := self.kept_bytes(state)) >= self._stopping.bytes:
             raise BudgetError(
@@ -98,7 +98,7 @@ class AfterTraining:
     def _note(self, state: RunState, scoring: Scoring) -> None:
         """Extend the curve; where all were scored, this is the best."""
         plan, last = self._plan, state.curve[-1]
-        state.failures["scoring"] += len(scoring.failed)
+        state.clients.failures["scoring"] += len(scoring.failed)
         scores = plan.task.scores(scoring.sums)
         if scoring.failed:
             scores = dict.fromkeys(scores, math.nan)
@@ -116,18 +116,18 @@ class AfterTraining:
 
     def _clients(self, state: RunState) -> Sequence[int]:
         """Those who have told of their edges."""
-        return [client for client in state.joined if state.borders["own"][client]]
+        return [client for client in state.joined if state.exchange.borders["own"][client]]
 
     def _coded(self, state: RunState, group: int) -> Arrays:
         """A group's best model behind the downlink's codec."""
         plan = self._plan
         best: Arrays | None = state.best["models"].get(str(group))
         if best is None or (plan.personal and not plan.keep_best):  # a group may be younger than the best models
-            best = scored_model(plan, state.sharing, state.averages, group)
+            best = scored_model(plan, state.sharing, state.merging.averages, group)
         g = randomness.generator(plan.seed, "downlink-smooth", state.round, group)
         arrays, _ = plan.downlink.encode(best, plan.downlink.init(plan.model_layout), g)
         return arrays
 
 
 def _joined(state: RunState) -> Joined:
-    return Joined(**{name: np.asarray(array) for name, array in state.borders.items()})
+    return Joined(**{name: np.asarray(array) for name, array in state.exchange.borders.items()})

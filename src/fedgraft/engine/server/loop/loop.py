@@ -99,9 +99,9 @@ class Loop:
                 self.ledger.charge(0, client, direction, purpose, size)
         set_up = self._messenger.set_up.run(self._clients)
         state = RunState(set_up.profiles, self._plan.sharing.init(self._plan.first, len(self._clients)))
-        state.halos, state.sampler_shared = set_up.halos, dict(self._plan.first_sampler)
-        state.failing = {str(client): reason for client, reason in set_up.failed.items()}
-        state.failures["setup"] += len(set_up.failed)
+        state.exchange.halos, state.merging.sampler_shared = set_up.halos, dict(self._plan.first_sampler)
+        state.clients.failing = {str(client): reason for client, reason in set_up.failed.items()}
+        state.clients.failures["setup"] += len(set_up.failed)
         self._after.ask(state)
         self._open(state)
         self._note_computed(state, "statistics")
@@ -153,7 +153,7 @@ class Loop:
         self._note_computed(state, TRAINING)
         due = self._due(state)
         scores, unscored = self._score(state) if due else ({}, {})
-        reports = self._guards.credible(trained.reports, state.loss_scales)
+        reports = self._guards.credible(trained.reports, state.clients.loss_scales)
         outcome = Outcome(
             selected=made.cohort,
             reports={client: {**state.profiles[client], **report} for client, report in reports.items()},
@@ -184,11 +184,13 @@ class Loop:
         if not view.available.any():
             return self._wait(state, view)
         disconnected = self._dropout.dropped(view.clients, view.round, self._plan.seed)
-        view, probe_seconds, failures = self._probe(state, self._guards.rested(view, state.chosen), disconnected)
+        view, probe_seconds, failures = self._probe(
+            state, self._guards.rested(view, state.clients.chosen), disconnected
+        )
         selection, terms = self._choosing.choose(state.selector, view)
         if selection is None:
             return self._wait(state, view)
-        state.cohort = list(selection.clients)
+        state.clients.cohort = list(selection.clients)
         reached = [client for client in selection.clients if client not in disconnected]
         guidance: Mapping[int, Mapping[str, float]] = {}
         if guided := self._plan.guided:
@@ -234,7 +236,7 @@ class Loop:
         None if the budget does not pay for the current model to those who lack it.
         """
         disconnected = self._dropout.dropped(view.clients, view.round, self._plan.seed)
-        cohort = [client for client in state.cohort if view.available[client]]
+        cohort = [client for client in state.clients.cohort if view.available[client]]
         cohort = cohort or np.flatnonzero(view.available).tolist()
         lacking = [client for client in self._broadcast.lacking(cohort) if client not in disconnected]
         cost = len(lacking) * self._messenger.limits.request_bytes("alone")
@@ -258,11 +260,11 @@ class Loop:
         progress = self._stopping.progress(state)
         replies = self._messenger.probe(self._models(state, reached), view.round, probe, progress)
         self._broadcast.received(replies.messages)
-        state.failures["probe"] += len(replies.failed)
+        state.clients.failures["probe"] += len(replies.failed)
         timing, examples = self._devices.at(view.round).timing, view.samples * probe.epochs
         took = {client: timing(client, *replies.bytes[client], float(examples[client])).total for client in reached}
         told = {client: message.report for client, message in replies.messages.items()}
-        credible = self._guards.credible(told, state.loss_scales)
+        credible = self._guards.credible(told, state.clients.loss_scales)
         answers = {client: {**report, "seconds": took[client]} for client, report in credible.items()}
         seconds = max(took.values(), default=0.0)
         left = None if view.bytes_left is None else view.bytes_left - sum(each.total for each in replies.bytes.values())
@@ -284,7 +286,7 @@ class Loop:
         """Encode a group's model, once per version; a method that tracks it learns what clients decode."""
         if self._broadcast.current(group):
             return
-        sent = {**self._plan.sharing.model(state.sharing, group), **state.sampler_shared}
+        sent = {**self._plan.sharing.model(state.sharing, group), **state.merging.sampler_shared}
         decoded = self._broadcast.publish(group, sent)
         if self._plan.sharing.tracks:
             state.sharing = self._plan.sharing.broadcast(state.sharing, group, split_sampler(decoded)[0])
@@ -294,7 +296,7 @@ class Loop:
         if decay := self._evaluation.averaging:
             groups = self._plan.groups(state.sharing, self._clients)
             merges = self._broadcast.version
-            state.averages = averaged(self._plan, state.sharing, state.averages, groups, decay, merges)
+            state.merging.averages = averaged(self._plan, state.sharing, state.merging.averages, groups, decay, merges)
 
     def _learn(self, state: RunState, view: View, outcome: Outcome, uploads: Mapping[int, Arrays]) -> None:
         """Let a guided sampler's half at the server learn; `outcome.score` is validation's."""
@@ -308,9 +310,9 @@ class Loop:
     def _open(self, state: RunState) -> None:
         plan, messenger = self._plan, self._messenger
         stopping = self._stopping = self._after.within(state)
-        self._broadcast = Broadcast(plan, state.broadcast)
-        self._arrivals = Arrivals(self._clock, state.in_flight)
-        messenger.open(state.halos, state.halo_store, state.sum_scales)
+        self._broadcast = Broadcast(plan, state.exchange.broadcast)
+        self._arrivals = Arrivals(self._clock, state.exchange.in_flight)
+        messenger.open(state.exchange.halos, state.exchange.halo_store, state.exchange.sum_scales)
         devices, joined = (self._clock, self._devices), state.joined
         self._examples = state.examples
         self._scored = self._evaluation.scored(joined, plan.seed)
@@ -326,7 +328,7 @@ class Loop:
         samples, moved, waits = self._examples, trained.bytes, trained.waits
         epochs, timings, devices = self._plan.training.epochs, {}, self._devices.at(round)
         for client in cohort:
-            state.chosen[client] += 1
+            state.clients.chosen[client] += 1
             traffic, examples = moved.get(client, Traffic()), float(samples[client] * epochs)
             timings[client] = devices.timing(client, *traffic, examples, waits.get(client, 0))
         return timings

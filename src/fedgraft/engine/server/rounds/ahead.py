@@ -67,7 +67,7 @@ def ahead(plan: Plan, state: RunState, view: View, progress: float, clients: Seq
 
 def kept_model(plan: Plan, state: RunState, group: int) -> Arrays:
     """Return what a group of clients is scored with, and all else that it would be sent if it trains from that."""
-    scored = scored_model(plan, state.sharing, state.averages, group)
+    scored = scored_model(plan, state.sharing, state.merging.averages, group)
     if not plan.local_steps:
         return scored
-    return {**plan.sharing.model(state.sharing, group), **state.sampler_shared, **scored}
+    return {**plan.sharing.model(state.sharing, group), **state.merging.sampler_shared, **scored}

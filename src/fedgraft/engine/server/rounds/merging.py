@@ -68,20 +68,20 @@ class Merging:
             counted = [each for members in groups.values() for each in (self._counted(members) if moves else members)]
             counted.sort(key=lambda update: update.client)
             with np.errstate(over="ignore", invalid="ignore"):  # what comes of it is looked at
-                after, steps = self._sharing.merge(state.sharing, counted), state.server_optimizer
+                after, steps = self._sharing.merge(state.sharing, counted), state.merging.server_optimizer
                 if self._refining is not None:
                     after = self._refining.taken(state.sharing, after, counted, state.round + 1)
                 if self._step is not None:
                     clients = [update.client for update in counted]
                     after, steps = self._step.taken(state.sharing, after, clients, steps)
             if self._is_finite(after, kept):
-                state.sharing, state.server_optimizer = after, steps
+                state.sharing, state.merging.server_optimizer = after, steps
                 self._note(state, groups.values() if moves and TOGETHER not in norms else ())
-                state.sampler_shared = arrived.without(refused).sampler_shared(state.sampler_shared)
+                state.merging.sampler_shared = arrived.without(refused).sampler_shared(state.merging.sampler_shared)
                 break
             worst = max(kept, key=lambda update: update.weight * norms[update.client]).client
             refused[worst] = "left out: with its update the model is not finite"
-        state.failures["training"] += len(refused)
+        state.clients.failures["training"] += len(refused)
         return bool(kept), arrived.without(refused)
 
     def _counted(self, updates: Sequence[Update]) -> Sequence[Update]:
@@ -99,9 +99,9 @@ class Merging:
     def _note(self, state: RunState, groups: Iterable[Sequence[Update]]) -> None:
         """Note the fewest updates to a model that were merged at a time; warn where a robust rule survives no liar."""
         fewest = min(map(len, groups), default=0)
-        if not fewest or 0 < state.fewest <= fewest:
+        if not fewest or 0 < state.merging.fewest <= fewest:
             return
-        state.fewest, rule = fewest, self._aggregation
+        state.merging.fewest, rule = fewest, self._aggregation
         if rule is not None and not rule.survives(fewest) and rule.survives(MANY):
             LOG.warning(
                 "Round %d: %s survives no liar among %d update%s to one model.",

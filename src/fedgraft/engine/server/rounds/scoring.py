@@ -126,7 +126,7 @@ def note_scores(plan: Plan, state: RunState, scoring: Scoring, bytes: int, group
     Returns:
         The score of each split; none where clients could not be scored.
     """
-    state.failures["scoring"] += len(scoring.failed)
+    state.clients.failures["scoring"] += len(scoring.failed)
     state.scores = {
         str(client): plan.task.scores({split: sums[split] for split in SCORED_SPLITS}, scoring.sums["validation"])
         for client, sums in scoring.clients.items()
@@ -178,6 +178,6 @@ def _keep_best(plan: Plan, state: RunState, scoring: Scoring, groups: Iterable[i
     choice, best = plan.task.choice(sums["validation"]) if sums else math.nan, state.best.get("choice")
     better = improves(choice, best, plan.task.better) or best is None or math.isnan(best)
     if better or plan.collection.claims or plan.at_home:
-        models = {str(group): scored_model(plan, state.sharing, state.averages, group) for group in groups}
+        models = {str(group): scored_model(plan, state.sharing, state.merging.averages, group) for group in groups}
         known = {name: point[name] for name in ("round", *SCORED_SPLITS)}
         state.best = {**known, "choice": choice, "sums": sums, "scores": state.scores, "models": models}
