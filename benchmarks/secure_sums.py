@@ -9,8 +9,7 @@ import numpy as np
 
 from fedgraft.engine.privacy.secure_sum import CODES
 from fedgraft.engine.protocol.masking_kinds import MaskLayouts
-from fedgraft.secrets.masked_sum import Collector, Member
-from fedgraft.secrets.masks import lane_type
+from fedgraft.secrets.masked_sum import Collector, Member, lane_type
 from fedgraft.secrets.neighbours import degree, graph, threshold
 from fedgraft.secrets.signing import Signatures
 from fedgraft.wire import message_bytes, packing

@@ -5,8 +5,7 @@ from abc import ABC, abstractmethod
 
 import pytest
 
-from fedgraft.contracts.abilities.pooling import PooledTask
-from fedgraft.contracts.abilities.tasks import HaloTask
+from fedgraft.contracts.abilities.tasks import HaloTask, PooledTask
 from fedgraft.contracts.parts import answering, has, part, parts_of
 from fedgraft.experiment.recipes import discovery
 from helpers.toy import Line

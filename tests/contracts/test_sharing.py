@@ -7,7 +7,7 @@ import pytest
 
 from fedgraft.contracts import Sharing
 from fedgraft.experiment.recipes import discovery
-from fedgraft.testing.comparison import same
+from fedgraft.testing.laws import same
 from fedgraft.testing.runs import here, loop_of, play, toy
 from fedgraft.testing.sharing import keep_off_the_wire
 from helpers.laws import held

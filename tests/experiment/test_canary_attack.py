@@ -7,7 +7,7 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from fedgraft.contracts.abilities.clipping import ClippedGradientTask
+from fedgraft.contracts.abilities.private import ClippedGradientTask
 from fedgraft.domains.ratings import telling_users
 from fedgraft.engine.client import addend, local_round
 from fedgraft.engine.privacy import private_sums

@@ -15,8 +15,8 @@ import torch
 from torch import nn
 
 from fedgraft.contracts import Draw, Questions, Sums, Task
-from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.abilities.predicting import PredictingTask
+from fedgraft.contracts.abilities.tasks import PooledTask
 from fedgraft.contracts.data import Data
 from fedgraft.wire.layouts import Arrays
 

@@ -5,8 +5,7 @@ import json
 
 import pytest
 
-from fedgraft.runtimes.federation.audit import FILE, AuditLog
-from fedgraft.runtimes.federation.audit_head import Head, write_head
+from fedgraft.runtimes.federation.audit import FILE, AuditLog, Head, write_head
 from fedgraft.runtimes.federation.certificates import node_key
 from fedgraft.runtimes.federation.folders import NodeFolder
 

@@ -3,10 +3,8 @@
 import numpy as np
 import torch
 
-from fedgraft.contracts.abilities.graph_network import GraphNetworkTask
-from fedgraft.contracts.abilities.graphs import LocalGraphTask, StructuredTask
-from fedgraft.contracts.abilities.pooling import PooledTask
-from fedgraft.contracts.abilities.tasks import HaloTask
+from fedgraft.contracts.abilities.graphs import GraphNetworkTask, LocalGraphTask, StructuredTask
+from fedgraft.contracts.abilities.tasks import HaloTask, PooledTask
 from fedgraft.contracts.structure import Augmentation
 from fedgraft.testing.laws import Laws, expect
 from fedgraft.testing.tasks import TaskCase, opened

@@ -10,8 +10,7 @@ from fedgraft import wire
 from fedgraft.contracts import Draw, HaloRows
 from fedgraft.contracts.abilities.sealing import SealedTask
 from fedgraft.contracts.abilities.tasks import HaloTask
-from fedgraft.testing.comparison import same, travelled
-from fedgraft.testing.laws import Laws, expect
+from fedgraft.testing.laws import Laws, expect, same, travelled
 from fedgraft.testing.tasks import TaskCase
 
 LAWS: Laws[TaskCase] = Laws()

@@ -9,8 +9,7 @@ import torch
 from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, Indices, LocalGraph, Observations
-from fedgraft.contracts.abilities.graph_network import GraphNetworkTask
-from fedgraft.contracts.abilities.graphs import LocalGraphTask, StructuredTask
+from fedgraft.contracts.abilities.graphs import GraphNetworkTask, LocalGraphTask, StructuredTask
 from fedgraft.contracts.abilities.tasks import SyntheticTask
 from fedgraft.contracts.structure import WHOLE, Augmentation
 from fedgraft.contracts.task import example_losses

@@ -12,8 +12,7 @@ from fedgraft import contracts
 from fedgraft.contracts import GuidedSampler, Sampler, TaskFacts, View
 from fedgraft.experiment.recipes import discovery
 from fedgraft.testing import samplers
-from fedgraft.testing.comparison import equal, travelled
-from fedgraft.testing.laws import Laws, check, expect, for_all, strategies
+from fedgraft.testing.laws import Laws, check, equal, expect, for_all, strategies, travelled
 from fedgraft.testing.samplers import one_round
 from fedgraft.testing.selectors import World
 from fedgraft.wire.layouts import Layout

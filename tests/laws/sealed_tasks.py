@@ -5,8 +5,7 @@ import numpy as np
 from fedgraft.contracts.abilities.sealing import SealedTask
 from fedgraft.contracts.abilities.tasks import HaloTask, PublishingTask
 from fedgraft.contracts.values import Indices
-from fedgraft.testing.comparison import same
-from fedgraft.testing.laws import Laws, expect
+from fedgraft.testing.laws import Laws, expect, same
 from fedgraft.testing.tasks import TaskCase
 from fedgraft.wire.buffers import bytes_of_rows
 from fedgraft.wire.layouts import Array, Arrays

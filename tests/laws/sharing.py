@@ -11,8 +11,7 @@ from fedgraft.contracts.abilities.graphs import LocalGraphTask
 from fedgraft.engine.server.rounds.server_step import Network
 from fedgraft.errors import InputError
 from fedgraft.testing import sharing
-from fedgraft.testing.comparison import same, travelled
-from fedgraft.testing.laws import Laws, check, expect, expect_error
+from fedgraft.testing.laws import Laws, check, expect, expect_error, same, travelled
 from fedgraft.testing.sharing import CLIENTS, Case, filled
 from fedgraft.wire.layouts import Layout
 from laws.parted import PARTED

@@ -10,8 +10,8 @@ import torch
 from fedgraft.contracts import Draw, Task
 from fedgraft.contracts.abilities import tasks as abilities
 from fedgraft.contracts.abilities.linear import LinearTask
-from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.abilities.predicting import PredictingTask
+from fedgraft.contracts.abilities.tasks import PooledTask
 from fedgraft.contracts.capabilities import CAPABILITIES
 from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.values import Losses

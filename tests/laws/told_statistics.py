@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from fedgraft.contracts.abilities.counting import CountedTask
+from fedgraft.contracts.abilities.private import CountedTask
 from fedgraft.contracts.abilities.summed_statistics import SummedTask
 from fedgraft.contracts.capabilities import COUNTED
 from fedgraft.testing.laws import Laws, expect

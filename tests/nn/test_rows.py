@@ -3,7 +3,7 @@
 import pytest
 import torch
 
-from fedgraft.nn.rows import above_zero, as_numbers, equal_there, taken
+from fedgraft.nn.edge_messages import above_zero, as_numbers, equal_there, taken
 
 VALUES = torch.tensor([[1.0, -0.0, float("nan")], [float("inf"), -2.0, 0.0], [1e-45, -float("inf"), 3.0]])
 

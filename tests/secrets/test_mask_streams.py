@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from fedgraft.secrets.masks import lane_type, mask
+from fedgraft.secrets.masked_sum import lane_type, mask
 
 KEY = bytes(range(32))
 

@@ -8,8 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgraft.errors import ClientError
-from fedgraft.secrets.masked_sum import Collector, Member
-from fedgraft.secrets.masks import lane_type
+from fedgraft.secrets.masked_sum import Collector, Member, lane_type
 from fedgraft.secrets.neighbours import degree, graph, threshold
 from fedgraft.secrets.sizes import BOX_BYTES, KEY_BYTES, PUBLIC_BYTES, SHARE_BYTES
 

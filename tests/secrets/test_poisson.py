@@ -5,8 +5,7 @@ import pytest
 from scipy.stats import binom, chisquare
 
 from fedgraft.errors import InputError
-from fedgraft.secrets.keystream import Keystream
-from fedgraft.secrets.poisson import drawn
+from fedgraft.secrets.keystream import Keystream, drawn
 
 KEY = bytes(range(32))
 

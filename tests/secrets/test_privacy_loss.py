@@ -10,9 +10,8 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 from scipy.stats import binom
 
-from fedgraft.secrets.gaussian import gaussian_epsilon
+from fedgraft.secrets.gaussian import SampledGaussian, gaussian_epsilon
 from fedgraft.secrets.privacy_loss import least_epsilon, two_losses
-from fedgraft.secrets.sampled_gaussian import SampledGaussian
 
 STEP = 1e-3
 

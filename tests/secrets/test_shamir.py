@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgraft.errors import ClientError
-from fedgraft.secrets.shamir import PRIME, rebuilt, shares
+from fedgraft.secrets.masked_sum import PRIME, rebuilt, shares
 from fedgraft.secrets.sizes import SHARE_BYTES
 
 FIELD = st.integers(0, PRIME - 1)

@@ -15,7 +15,7 @@ the course of a run is an ability: an abstract class beside the contract, which 
 engine's plan checks once who has which. What a method must know of the task comes as `TaskFacts`.
 """
 
-from fedgraft.contracts.abilities.graph_network import GraphNetwork, GraphNetworkTask
+from fedgraft.contracts.abilities.graphs import GraphNetwork, GraphNetworkTask
 from fedgraft.contracts.abilities.linear import Linear, LinearTask
 from fedgraft.contracts.aggregation import Aggregation
 from fedgraft.contracts.answers import Answers, OwnAnswers

@@ -6,7 +6,7 @@ from typing import ClassVar, Generic, Self
 
 import numpy as np
 
-from fedgraft.contracts.abilities.graph_network import GraphNetwork
+from fedgraft.contracts.abilities.graphs import GraphNetwork
 from fedgraft.contracts.facts import FittedMethod
 from fedgraft.contracts.values import State, Trainer, Update
 from fedgraft.wire.layouts import Arrays, Layout, Tree

@@ -14,8 +14,8 @@ from fedgraft.contracts import (
     SilentSharing,
     Task,
 )
-from fedgraft.contracts.abilities.counting import CountedTask
 from fedgraft.contracts.abilities.graphs import LocalGraphTask, StructuredTask
+from fedgraft.contracts.abilities.private import CountedTask
 from fedgraft.contracts.abilities.sealing import SealedTask
 from fedgraft.contracts.abilities.smoothing import SmoothingTask
 from fedgraft.contracts.abilities.summed_statistics import SummedTask

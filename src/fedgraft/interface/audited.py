@@ -13,7 +13,7 @@ from cryptography.exceptions import UnsupportedAlgorithm
 from fedgraft.errors import FedgraftError, InputError
 from fedgraft.experiment.storage.disk import read_bytes, written
 from fedgraft.runtimes.federation import audit
-from fedgraft.runtimes.federation.audit_head import head_file, read_head
+from fedgraft.runtimes.federation.audit import head_file, read_head
 from fedgraft.runtimes.federation.folders import NodeFolder
 
 COLUMNS: Final = (

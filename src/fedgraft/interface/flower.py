@@ -13,8 +13,7 @@ from fedgraft.experiment.running import runner
 from fedgraft.interface import federated
 from fedgraft.interface.federated_run import Nodes
 from fedgraft.interface.node import node_of
-from fedgraft.runtimes.federation.folders import FederationFolder, NodeFolder
-from fedgraft.runtimes.federation.node_lock import alone_in
+from fedgraft.runtimes.federation.folders import FederationFolder, NodeFolder, alone_in
 from fedgraft.runtimes.flower_apps.apps import client_app, server_app
 from fedgraft.runtimes.flower_apps.grid_link import GridLink
 

@@ -23,13 +23,11 @@ from fedgraft.experiment.recipes.recipe import contents, outside_names, section_
 from fedgraft.experiment.running import portable
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.sites import AGREED, Site, reading_as
-from fedgraft.runtimes.federation.audit import FILE, AuditLog
-from fedgraft.runtimes.federation.audit_head import AGAIN
+from fedgraft.runtimes.federation.audit import AGAIN, FILE, AuditLog
 from fedgraft.runtimes.federation.certificates import key_of
-from fedgraft.runtimes.federation.folders import NodeFolder
+from fedgraft.runtimes.federation.folders import NodeFolder, alone_in
 from fedgraft.runtimes.federation.journal import Journal
 from fedgraft.runtimes.federation.node import Node
-from fedgraft.runtimes.federation.node_lock import alone_in
 from fedgraft.runtimes.federation.signers import registered_keys
 from fedgraft.runtimes.federation.site_limits import SiteLimits
 from fedgraft.runtimes.federation.site_link import SiteLink

@@ -23,8 +23,38 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedgraft.nn import flops
-from fedgraft.nn.rows import above_zero, as_numbers, equal_there, taken
 from fedgraft.nn.sparse import Csr, int32
+
+
+def taken(dense: Tensor, places: Tensor) -> Tensor:
+    """Return rows [places, any] of `dense` [rows, any]; `places` are whole numbers, each in 0 .. rows - 1."""
+    if not dense.is_cpu:
+        return dense.index_select(0, places)
+    # "clip" looks at no place twice; there is none to clip.
+    return torch.from_numpy(dense.detach().numpy().take(places.numpy(), axis=0, mode="clip"))
+
+
+def above_zero(values: Tensor, out: Tensor) -> None:
+    """Write to `out`, bool, where values of its shape are above 0."""
+    if values.is_cpu:
+        np.greater(values.detach().numpy(), 0, out=out.numpy())
+    else:
+        torch.gt(values, 0, out=out)
+
+
+def equal_there(values: Tensor, others: Tensor, mask: Tensor, out: Tensor) -> None:
+    """Write to `out`, bool, where values equal others and a mask is true; all have one shape."""
+    if values.is_cpu:
+        same = np.equal(values.detach().numpy(), others.detach().numpy(), out=out.numpy())
+        np.logical_and(same, mask.numpy(), out=same)
+    else:
+        torch.logical_and(values == others, mask, out=out)
+
+
+def as_numbers(mask: Tensor, dtype: torch.dtype) -> Tensor:
+    """Return 1 where a mask, bool, is true, else 0: from bytes, as PyTorch turns bool into numbers one by one."""
+    return mask.view(torch.uint8).to(dtype)
+
 
 PIECE = 1 << 12
 """Edges that are taken at once on a CPU, or those of one node: with 240,000 edges in 0.7 of the time of all at once

@@ -10,9 +10,8 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from fedgraft.errors import InputError, require
-from fedgraft.secrets.gaussian import gaussian_epsilon, gaussian_noise
+from fedgraft.secrets.gaussian import SampledGaussian, gaussian_epsilon, gaussian_noise
 from fedgraft.secrets.privacy_loss import PrivacyLoss, least_epsilon, two_losses
-from fedgraft.secrets.sampled_gaussian import SampledGaussian
 
 _FINE = 0.01
 """Step of the grid, in deviations of the mean loss: it costs 1e-5 of epsilon."""

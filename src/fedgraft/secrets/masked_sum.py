@@ -1,17 +1,100 @@
 """One round of SecAgg+: what a client does, and what the server does with it, without messages."""
 
 import hmac
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, CipherContext
+from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
+from numpy.typing import NDArray
 
 from fedgraft.errors import ClientError
 from fedgraft.secrets.agreement import agreed, derived, opened, public_of, sealed
-from fedgraft.secrets.masks import Lanes, lane_type, mask
-from fedgraft.secrets.shamir import PRIME, rebuilt, shares
 from fedgraft.secrets.sizes import CONFIRM_BYTES, KEY_BYTES, SHARE_BYTES
+
+PRIME: Final = 2**257 - 93
+"""The field's size, above all secrets of 256 bits."""
+
+
+def shares(secret: int, coefficients: Sequence[int], places: Sequence[int], prime: int = PRIME) -> list[int]:
+    """Return a share of a secret for each place: the value there of secret + c1 x + c2 x^2 + ...
+
+    Source: Shamir, "How to Share a Secret", CACM 1979.
+
+    Args:
+        secret: in [0, prime).
+        coefficients: drawn uniformly from [0, prime), one fewer than the shares that rebuild the secret.
+        places: distinct, in [1, prime): whose share it is.
+        prime: size of the field.
+    """
+    polynomial = [secret, *coefficients]
+    values = []
+    for place in places:
+        value = 0
+        for coefficient in reversed(polynomial):
+            value = (value * place + coefficient) % prime
+        values.append(value)
+    return values
+
+
+def rebuilt(known: Mapping[int, int], threshold: int, prime: int = PRIME) -> int:
+    """Return the secret from {place: share}, by Lagrange's interpolation at 0 of the first `threshold` of them.
+
+    Raises `ClientError` for fewer.
+    """
+    if len(known) < threshold:
+        raise ClientError(f"{len(known)} shares of a secret are too few: {threshold} rebuild it")
+    points = sorted(known.items())[:threshold]
+    secret = 0
+    for place, value in points:
+        above = below = 1
+        for other, _ in points:
+            if other != place:
+                above, below = above * other % prime, below * (other - place) % prime
+        secret += value * above * pow(below, -1, prime)
+    return secret % prime
+
+
+Lanes = NDArray[np.unsignedinteger[Any]]
+_NONCE: Final = bytes(16)
+"""Each key is of one stream."""
+_BLOCK: Final = 1 << 16
+"""Numbers at a time: they stay in a core's own cache. A multiple of 64, the bytes of a block of the cipher."""
+
+
+def lane_type(bits: int) -> type[np.unsignedinteger[Any]]:
+    """Return the narrowest type that numbers of 1 to 64 bits are added in, modulo a power of two."""
+    return next(kind for kind in (np.uint8, np.uint16, np.uint32, np.uint64) if bits <= 8 * np.dtype(kind).itemsize)
+
+
+def mask(values: Lanes, added: Iterable[bytes], subtracted: Iterable[bytes]) -> None:
+    """Add the streams of some keys to values, in place, and subtract those of others, modulo the type's power of two.
+
+    A stream is ChaCha20's (RFC 8439) from counter and nonce 0, read as little-endian numbers of the type. Whoever wants
+    fewer bits keeps the lowest ones of the sums.
+
+    Args:
+        values: of `lane_type`, contiguous.
+        added: keys of 32 bytes, each for one stream.
+        subtracted: the same.
+    """
+    ciphers: list[tuple[CipherContext, np.ufunc]] = [(_stream(key), np.add) for key in added]
+    ciphers += [(_stream(key), np.subtract) for key in subtracted]
+    zeros = bytes(_BLOCK * values.itemsize)
+    drawn = bytearray(len(zeros) + 64)  # it may write as much more
+    stream = np.frombuffer(drawn, values.dtype.newbyteorder("<"), _BLOCK)
+    for begin in range(0, values.size, _BLOCK):
+        here = values[begin : begin + _BLOCK]
+        for cipher, combine in ciphers:
+            cipher.update_into(zeros, drawn)
+            combine(here, stream[: here.size], out=here)
+
+
+def _stream(key: bytes) -> CipherContext:
+    return Cipher(ChaCha20(key, _NONCE), None).encryptor()
+
 
 _WIDE: Final = 2 * KEY_BYTES
 """Bytes that a number of the field is made of, so that it is as good as uniform."""

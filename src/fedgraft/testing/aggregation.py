@@ -8,9 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedgraft.contracts import Aggregation, Update
-from fedgraft.testing.comparison import same
-from fedgraft.testing.form import check_form
-from fedgraft.testing.laws import Law, Laws, check, expect
+from fedgraft.testing.laws import Law, Laws, check, check_form, expect, same
 from fedgraft.wire.layouts import Arrays
 
 SHAPES = {"weight": (3, 2), "bias": (4,)}

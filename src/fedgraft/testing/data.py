@@ -16,8 +16,7 @@ from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards, undirect
 from fedgraft.domains.ranking.shards import RankingShard
 from fedgraft.domains.ratings.shards import RatingShard
 from fedgraft.domains.typed.shards import TypedGraph, merge_graphs, metapath_types
-from fedgraft.testing.form import check_form
-from fedgraft.testing.laws import Law, Laws, check, expect
+from fedgraft.testing.laws import Law, Laws, check, check_form, expect
 from fedgraft.wire.layouts import digest
 
 LAWS: Laws[Data[Any]] = Laws()

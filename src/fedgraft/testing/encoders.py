@@ -11,8 +11,7 @@ from torch import Tensor
 from fedgraft.contracts.encoder import Encoder, LayeredEncoder
 from fedgraft.nn.layers import row_linear
 from fedgraft.nn.propagate import Block, EdgeValues, Sparse, Stacked
-from fedgraft.testing.form import check_form
-from fedgraft.testing.laws import Law, Laws, check, expect
+from fedgraft.testing.laws import Law, Laws, check, check_form, expect
 
 NODES, INPUTS, OUTPUTS = 7, 5, 6
 EDGES = np.array([[0, 1], [1, 2], [2, 0], [2, 3], [3, 4], [4, 5]])

@@ -14,8 +14,7 @@ from fedgraft.engine.protocol.codes import CODES
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.experiment.experiment import Experiment
-from fedgraft.testing.comparison import travelled
-from fedgraft.testing.laws import Law, Laws, check, expect
+from fedgraft.testing.laws import Law, Laws, check, expect, travelled
 from fedgraft.testing.runs import SGD, MakeRuntime, Played, Reply, here, play, toy
 from fedgraft.wire import Message
 

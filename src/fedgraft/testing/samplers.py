@@ -7,9 +7,7 @@ import numpy as np
 
 from fedgraft import contracts
 from fedgraft.contracts import randomness
-from fedgraft.testing.comparison import equal, travelled
-from fedgraft.testing.form import check_form
-from fedgraft.testing.laws import Law, Laws, check, expect, for_all, strategies
+from fedgraft.testing.laws import Law, Laws, check, check_form, equal, expect, for_all, strategies, travelled
 
 LAWS: Laws[contracts.Sampler[Any]] = Laws()
 NOTHING = np.array([], np.int64)

@@ -17,9 +17,7 @@ from fedgraft.contracts import (
     Timing,
     View,
 )
-from fedgraft.testing.comparison import equal, travelled
-from fedgraft.testing.form import check_form
-from fedgraft.testing.laws import Law, Laws, check, expect, for_all, strategies
+from fedgraft.testing.laws import Law, Laws, check, check_form, equal, expect, for_all, strategies, travelled
 
 ROUNDS = 60
 PROBED = ("loss", "loss_sq", "seconds")

@@ -9,9 +9,7 @@ import numpy as np
 from fedgraft.contracts import ServerOptimizer
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.experiment.experiment import Experiment
-from fedgraft.testing.comparison import same, travelled
-from fedgraft.testing.form import check_form
-from fedgraft.testing.laws import Law, Laws, check, expect
+from fedgraft.testing.laws import Law, Laws, check, check_form, expect, same, travelled
 from fedgraft.testing.runs import play, toy
 from fedgraft.wire.layouts import Arrays
 

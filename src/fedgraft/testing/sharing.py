@@ -12,9 +12,7 @@ from fedgraft.contracts.capabilities import CAPABILITIES
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.experiment.experiment import Experiment
-from fedgraft.testing.comparison import same, travelled
-from fedgraft.testing.form import check_form
-from fedgraft.testing.laws import Law, Laws, check, expect
+from fedgraft.testing.laws import Law, Laws, check, check_form, expect, same, travelled
 from fedgraft.testing.runs import Played, Reply, play, toy
 from fedgraft.wire.layouts import VARIABLE, Arrays, Layout
 

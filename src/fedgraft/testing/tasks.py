@@ -17,8 +17,7 @@ from fedgraft.contracts.scores import improves
 from fedgraft.contracts.task import Ability, Loss, example_losses
 from fedgraft.contracts.values import SCORED_SPLITS, Losses
 from fedgraft.nn.flat_model import FlatModel
-from fedgraft.testing.form import check_form
-from fedgraft.testing.laws import Law, Laws, check, expect
+from fedgraft.testing.laws import Law, Laws, check, check_form, expect
 from fedgraft.wire.layouts import Arrays
 
 

@@ -12,8 +12,7 @@ from fedgraft.contracts.abilities.tasks import derived_shards
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.task import Task
 from fedgraft.contracts.yardstick import Yardstick
-from fedgraft.testing.form import check_form
-from fedgraft.testing.laws import Law, Laws, check, expect
+from fedgraft.testing.laws import Law, Laws, check, check_form, expect
 
 Scores = dict[str, float]
 

@@ -94,3 +94,18 @@ def _unpack(packed: Bytes, values: int, bits: int) -> Codes:
 def _lanes(width: int, used: int) -> np.uint64:
     """A mask of the lowest `used` bits of every other lane of `width` bits."""
     return np.uint64(sum(((1 << used) - 1) << start for start in range(0, 64, 2 * width)))
+
+
+_PIECE = 1 << 17
+"""Bytes that are looked at together: a byte for each of their bits is made."""
+
+
+def count_bits(bits: Array) -> int:
+    """Return how many bits of uint8 [bytes] are set."""
+    return int(np.bitwise_count(bits).sum(dtype=np.int64))
+
+
+def set_bits(bits: Array) -> NDArray[np.int64]:
+    """Return the places of the bits that are set in uint8 [bytes], int64 [set], ascending."""
+    pieces = range(0, max(1, len(bits)), _PIECE)
+    return np.concatenate([np.flatnonzero(np.unpackbits(bits[at : at + _PIECE])) + 8 * at for at in pieces])

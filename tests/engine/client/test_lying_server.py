@@ -23,8 +23,7 @@ from fedgraft.engine.privacy.secure_sum import (
 from fedgraft.engine.protocol.sums import UPDATES
 from fedgraft.engine.protocol.table import TABLE
 from fedgraft.errors import BeyondLimitError, ClientError
-from fedgraft.secrets.masked_sum import Collector
-from fedgraft.secrets.masks import lane_type
+from fedgraft.secrets.masked_sum import Collector, lane_type
 from fedgraft.secrets.neighbours import graph, threshold
 from fedgraft.testing.runs import toy
 from fedgraft.wire import Message

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgraft.engine.privacy.adaptive_clipping import count_noise, following, update_noise
+from fedgraft.engine.privacy.central import count_noise, following, update_noise
 from fedgraft.errors import InputError
 
 

@@ -65,7 +65,7 @@ def test_failures_are_counted_over_the_whole_of_a_run_that_was_resumed(tmp_path,
 
     with pytest.raises(KeyboardInterrupt):
         execute(toy(task=broken(120), **EVERY), folder, Stop())
-    assert RunFolder.open(folder).load()[0].failures["training"] == 2
+    assert RunFolder.open(folder).load()[0].clients.failures["training"] == 2
     assert measured(resume(folder)) == measured(whole)
 
 

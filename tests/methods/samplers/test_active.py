@@ -165,11 +165,12 @@ def test_a_shared_agent_is_averaged_as_the_model_is():
     alone, rows_alone, _ = run(parted(sampler={"name": "active"}, rounds=3))
     network = sum(array.nbytes for array in state.merging.sampler_shared.values())
     assert network == 4 * (3 * 256 + 256 + 256 * 2 + 2)
-    assert alone.sampler_shared == {}
+    assert alone.merging.sampler_shared == {}
     assert rows[1].bytes - rows_alone[1].bytes == 5 * 2 * network
     again, _, _ = run(parted(**sections))
     assert all(
-        np.array_equal(array, again.sampler_shared[name]) for name, array in state.merging.sampler_shared.items()
+        np.array_equal(array, again.merging.sampler_shared[name])
+        for name, array in state.merging.sampler_shared.items()
     )
 
 

@@ -74,5 +74,5 @@ def test_a_run_that_is_taken_up_throws_the_same_coins():
             loop.step(state)
         loop.resume(state)
         state = loop.run(state, lambda state, row: None)
-    assert same(whole.chosen, state.clients.chosen)
+    assert same(whole.clients.chosen, state.clients.chosen)
     assert same(whole.sharing, state.sharing)

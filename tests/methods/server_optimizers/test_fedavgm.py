@@ -36,7 +36,7 @@ def test_a_run_by_hand():
     start = toy().plan.first
     for name, array in start.items():
         assert moved.sharing["model"][name] == pytest.approx((array + plain.sharing["model"][name]) / 2, rel=1e-6)
-    velocity = moved.server_optimizer["0"]["velocity"]
+    velocity = moved.merging.server_optimizer["0"]["velocity"]
     assert {name: array.shape for name, array in velocity.items()} == {name: a.shape for name, a in start.items()}
 
 

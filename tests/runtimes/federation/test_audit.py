@@ -16,12 +16,13 @@ from fedgraft.runtimes.federation.audit import (
     FILE,
     SIGNATURE,
     AuditLog,
+    Head,
     canonical,
     chained,
     public_key_of,
     read,
+    write_head,
 )
-from fedgraft.runtimes.federation.audit_head import Head, write_head
 from fedgraft.runtimes.federation.certificates import node_key
 from fedgraft.runtimes.federation.envelope import Answer, opened
 from fedgraft.testing.runs import toy

@@ -15,10 +15,9 @@ pytest.importorskip("uvicorn", reason="the extra 'federation' is not installed")
 
 import uvicorn
 
-from fedgraft.runtimes.federation import connections
+from fedgraft.runtimes.federation import server
 from fedgraft.runtimes.federation.certificates import authority
-from fedgraft.runtimes.federation.connections import HEAD_BYTES, HastyLoop, HastyProtocol
-from fedgraft.runtimes.federation.server import OPTIONS
+from fedgraft.runtimes.federation.server import HEAD_BYTES, OPTIONS, HastyLoop, HastyProtocol
 
 GET = b"GET / HTTP/1.1\r\nHost: here\r\n\r\n"
 
@@ -66,8 +65,8 @@ def served(tmp_path, tls=False):
 
 @pytest.fixture
 def soon(monkeypatch):
-    monkeypatch.setattr(connections, "HEAD_SECONDS", 0.4)
-    monkeypatch.setattr(connections, "HANDSHAKE_SECONDS", 0.4)
+    monkeypatch.setattr(server, "HEAD_SECONDS", 0.4)
+    monkeypatch.setattr(server, "HANDSHAKE_SECONDS", 0.4)
 
 
 def connected(port):
@@ -140,9 +139,9 @@ def test_a_handshake_without_end_is_not_waited_for(tmp_path, soon):
 
 
 def test_an_address_elsewhere_has_so_many_connections_and_this_machine_any(tmp_path, monkeypatch):
-    monkeypatch.setattr(connections, "CONNECTIONS", 3)
+    monkeypatch.setattr(server, "CONNECTIONS", 3)
     for here in (("127.0.0.1",), ()):
-        monkeypatch.setattr(connections, "HERE", here)
+        monkeypatch.setattr(server, "HERE", here)
         with served(tmp_path) as port:
             made = [socket.create_connection(("127.0.0.1", port), timeout=10) for _ in range(5)]
             answered = []

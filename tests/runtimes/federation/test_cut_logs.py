@@ -15,8 +15,7 @@ from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.policies import own_policy
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.storage.sharding import shard
-from fedgraft.runtimes.federation.audit import FILE, AuditLog, canonical, chained, read
-from fedgraft.runtimes.federation.audit_head import Head, head_file, read_head
+from fedgraft.runtimes.federation.audit import FILE, AuditLog, Head, canonical, chained, head_file, read, read_head
 from fedgraft.runtimes.federation.envelope import Answer, Order, opened
 from fedgraft.testing.runs import toy
 from helpers.killed_runs import Killed

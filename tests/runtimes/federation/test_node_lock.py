@@ -8,12 +8,12 @@ import sys
 import pytest
 
 from fedgraft.errors import InputError
-from fedgraft.runtimes.federation.node_lock import alone_in
+from fedgraft.runtimes.federation.folders import alone_in
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from fedgraft.runtimes.federation.node_lock import alone_in
+from fedgraft.runtimes.federation.folders import alone_in
 with alone_in(Path(sys.argv[1])):
     print("held", flush=True)
     time.sleep(60)

@@ -18,7 +18,7 @@ from fedgraft.experiment.running.loops import loop_of
 from fedgraft.runtimes.federation.audit import FILE, read
 from fedgraft.runtimes.federation.envelope import Order, opened, packed
 from fedgraft.runtimes.federation.nodes_runtime import NodesRuntime
-from fedgraft.runtimes.federation.revealed import RevealedOrders
+from fedgraft.runtimes.federation.places import RevealedOrders
 from fedgraft.testing.runs import toy
 from helpers.local_nodes import RUN, LocalLink, nodes_of
 

@@ -8,10 +8,9 @@ pytest.importorskip("cryptography", reason="the extra 'flower' is not installed"
 
 from fedgraft.errors import ClientError, InputError
 from fedgraft.runtimes.federation.folders import NodeFolder
-from fedgraft.runtimes.federation.making import make
+from fedgraft.runtimes.federation.making import make, make_keys
 from fedgraft.runtimes.federation.membership import add, remove, rotate
 from fedgraft.runtimes.federation.signers import registered_keys
-from fedgraft.runtimes.federation.site_keys import make_keys
 
 RECIPE = "seed = 1\n"
 

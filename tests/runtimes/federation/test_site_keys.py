@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.serialization import (
 from fedgraft.errors import InputError
 from fedgraft.runtimes.federation.certificates import public_key_in
 from fedgraft.runtimes.federation.folders import read_secret
-from fedgraft.runtimes.federation.site_keys import make_keys
+from fedgraft.runtimes.federation.making import make_keys
 
 
 def test_a_site_makes_its_key_and_gives_its_public_half_away(tmp_path):

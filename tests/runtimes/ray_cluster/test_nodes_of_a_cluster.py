@@ -6,7 +6,7 @@ pytest.importorskip("ray", reason="Ray is not installed: pip install 'fedgraft[r
 
 import ray
 
-from fedgraft.runtimes.ray_cluster.ray_channel import RayChannel
+from fedgraft.runtimes.ray_cluster.ray_runtime import RayChannel
 from helpers.ray_clusters import cluster_of
 from helpers.task_runs import on_ray, whole
 

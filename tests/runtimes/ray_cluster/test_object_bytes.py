@@ -5,7 +5,7 @@ import pickle
 import numpy as np
 import pytest
 
-from fedgraft.runtimes.ray_cluster.object_bytes import LEAST, ObjectBytes, lasting, shared
+from fedgraft.runtimes.ray_cluster.actor import LEAST, ObjectBytes, lasting, shared
 from fedgraft.runtimes.workers.shared_memory import bytes_of, view_of
 
 

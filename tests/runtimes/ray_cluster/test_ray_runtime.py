@@ -14,7 +14,7 @@ from fedgraft import wire
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.errors import FedgraftError
 from fedgraft.experiment.running.runner import execute
-from fedgraft.runtimes.ray_cluster.object_bytes import ObjectBytes
+from fedgraft.runtimes.ray_cluster.actor import ObjectBytes
 from fedgraft.runtimes.ray_cluster.ray_runtime import RayRuntime
 from fedgraft.runtimes.workers.pool import Pool, _Batch
 from fedgraft.wire import Message

@@ -113,7 +113,7 @@ def test_workers_that_were_started_end_where_another_cannot_be(monkeypatch):
         started.append(began(target, arguments))
         return started[0]
 
-    monkeypatch.setattr("fedgraft.runtimes.workers.process_channel.start", only_one)
+    monkeypatch.setattr("fedgraft.runtimes.workers.in_process.start", only_one)
     experiment = toy()
     with pytest.raises(MachineError, match="no more"):
         InProcess(experiment.plan, experiment.data.load(1), 2)

@@ -4,10 +4,9 @@ Those of tasks that most tasks have, and what they answer with, are names of thi
 """
 
 from fedgraft.contracts.abilities.plain import PlainModel, PlainTask
-from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.abilities.predicting import Classified, PredictingTask
 from fedgraft.contracts.abilities.sealing import SealedTask
-from fedgraft.contracts.abilities.tasks import HaloTask, ObservedTask, PublishingTask
+from fedgraft.contracts.abilities.tasks import HaloTask, ObservedTask, PooledTask, PublishingTask
 
 __all__ = [
     "Classified",

@@ -7,7 +7,7 @@ from typing import ClassVar
 from torch import nn
 
 from fedgraft.contracts import Indices
-from fedgraft.contracts.abilities.clipping import ClippedGradientTask
+from fedgraft.contracts.abilities.private import ClippedGradientTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.loss import ClassObjective
 from fedgraft.domains.graphs.counts_model import CountsModel

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.abilities.auditing import AuditedTask, Labelled
+from fedgraft.contracts.abilities.private import AuditedTask, Labelled
 from fedgraft.contracts.values import SPLITS, Indices
 
 

@@ -6,7 +6,7 @@ from typing import Any, Final, Self
 
 import numpy as np
 
-from fedgraft.contracts.abilities.counting import CountedTask
+from fedgraft.contracts.abilities.private import CountedTask
 from fedgraft.contracts.data import telling
 from fedgraft.contracts.labels import LabelledTask
 from fedgraft.contracts.loss import ClassObjective

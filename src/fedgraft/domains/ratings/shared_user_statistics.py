@@ -17,8 +17,8 @@ from numpy.typing import NDArray
 from fedgraft.domains.ratings.features import CLIP, USER_SHRINKAGE, Features, Known
 from fedgraft.domains.ratings.shards import UNNUMBERED, Ids
 from fedgraft.errors import WireError
-from fedgraft.wire.bits import count_bits, set_bits
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
+from fedgraft.wire.packing import count_bits, set_bits
 
 Bytes = NDArray[np.uint8]
 Floats = NDArray[np.float64]

@@ -7,7 +7,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from fedgraft.contracts import Indices
-from fedgraft.contracts.abilities.counting import CountedTask
+from fedgraft.contracts.abilities.private import CountedTask
 from fedgraft.contracts.abilities.summed_statistics import SummedTask
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.ratings import shared_user_statistics as users_elsewhere

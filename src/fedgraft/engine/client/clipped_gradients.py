@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from fedgraft.contracts.abilities.clipping import ClippedGradientTask
+from fedgraft.contracts.abilities.private import ClippedGradientTask
 from fedgraft.engine.plan import Plan
 from fedgraft.nn.flat_model import FlatModel
 from fedgraft.wire.layouts import Arrays

@@ -6,11 +6,54 @@ from fractions import Fraction
 from functools import cached_property, lru_cache
 from typing import Final
 
-from fedgraft.engine.privacy import adaptive_clipping
 from fedgraft.engine.privacy.mechanism import Mechanism
 from fedgraft.engine.privacy.options import CLIENT, Privacy
+from fedgraft.errors import InputError
 from fedgraft.secrets.accountant import Released, epsilon_of, noise_for
 from fedgraft.secrets.noise_shares import divergence, noise_multiplier, share_variance
+
+RATE: Final = 0.2
+"""How far the logarithm of the length goes for each share of updates that is too short or too long."""
+COUNTED: Final = 20.0
+"""The count's noise is a cohort divided by this."""
+
+
+def count_noise(cohort: float) -> float:
+    """Return the deviation of the noise on a count, sigma_b = cohort / 20, of which one client can change a half."""
+    return cohort / COUNTED
+
+
+def update_noise(noise: float, counting: float) -> float:
+    """Return the noise of the sum with which it and the count together tell as much as one sum with `noise`.
+
+    (z**-2 - (2 sigma_b)**-2)**(-1/2), Theorem 1: each client adds 1/2 to the count, or takes it away.
+
+    Args:
+        noise: z, deviation in units of the sensitivity, > 0.
+        counting: sigma_b, > 0.
+
+    Raises `InputError` where the count tells more than both may.
+    """
+    left = noise**-2 - (2 * counting) ** -2
+    if not left > 0:
+        least = math.ceil(COUNTED * noise / 2) + 1
+        raise InputError(
+            f"privacy.target_quantile must be 0, for a fixed privacy.clip, or the cohort at least {least} clients on "
+            f"average: with {counting * COUNTED:g} the count of short updates would tell more than privacy.epsilon."
+        )
+    return 1 / math.sqrt(left)
+
+
+def following(length: float, shorter: float, quantile: float) -> float:
+    """Return the next clipped length: C exp(-0.2 (b - gamma)).
+
+    Args:
+        length: C, of the round before, > 0.
+        shorter: b, the share of updates that were no longer, with noise: any number.
+        quantile: gamma, the share that is to be, in (0, 1).
+    """
+    return length * math.exp(-RATE * (shorter - quantile))
+
 
 _FINE, _MANY = 64, 4096.0
 """Steps of what one client can change in the count, of which a finer grid would hardly need less noise; and the count's
@@ -53,19 +96,19 @@ class CentralMechanism:
         """The noise of the sum of updates that were cut to length 1, all of it in one share."""
         noise = self.target
         if self.adaptive:
-            noise = adaptive_clipping.update_noise(noise, adaptive_clipping.count_noise(self.cohort))
+            noise = update_noise(noise, count_noise(self.cohort))
         alone = Privacy(unit=CLIENT, epsilon=self.privacy.epsilon, delta=self.privacy.delta, clip=1.0, shares=1)
         return Mechanism(alone, self.rounds, self.dimension, noise)
 
     @property
     def count_steps(self) -> int:
         """Int, steps that a client adds to the count, or takes away from it."""
-        return _FINE if adaptive_clipping.count_noise(self.cohort) < _MANY else 1
+        return _FINE if count_noise(self.cohort) < _MANY else 1
 
     @cached_property
     def of_count(self) -> Fraction:
         """Variance of the count's noise, in squared steps."""
-        return share_variance(2 * adaptive_clipping.count_noise(self.cohort), 1, self.count_steps)
+        return share_variance(2 * count_noise(self.cohort), 1, self.count_steps)
 
     @cached_property
     def released(self) -> Released:

@@ -89,7 +89,7 @@ class Sums(Collection):
 
     def coding_of_statistics(self, task: SummedTask[Any]) -> SumCoding:
         """Return whole steps."""
-        from fedgraft.engine.privacy.plain_sums import PlainSums  # its mathematics takes its time to import
+        from fedgraft.engine.privacy.private_sums import PlainSums  # its mathematics takes its time to import
 
         return PlainSums(task.summed_layout)
 

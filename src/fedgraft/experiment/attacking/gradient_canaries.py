@@ -6,7 +6,7 @@ from typing import Any, Final
 import numpy as np
 
 from fedgraft.contracts import Indices
-from fedgraft.contracts.abilities.clipping import ClippedGradientTask
+from fedgraft.contracts.abilities.private import ClippedGradientTask
 from fedgraft.engine.client.clipped_gradients import PART
 from fedgraft.engine.privacy.private_sums import flat, numbers_of
 from fedgraft.experiment.attacking.evidence import Evidence, Weighed

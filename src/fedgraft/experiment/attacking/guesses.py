@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from fedgraft.contracts import Draw, Indices
-from fedgraft.contracts.abilities.auditing import AuditedTask
+from fedgraft.contracts.abilities.private import AuditedTask
 from fedgraft.contracts.task import example_losses
 from fedgraft.engine.plan import Plan
 from fedgraft.errors import InputError

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts import Outcome, Selection, Selector, View
-from fedgraft.contracts.abilities.auditing import AuditedTask
+from fedgraft.contracts.abilities.private import AuditedTask
 from fedgraft.engine.server.loop.stopping import Stopping
 from fedgraft.engine.server.rounds.collecting import TOGETHER
 from fedgraft.experiment.attacking.guesses import audited_task

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from fedgraft.contracts import Selector
-from fedgraft.contracts.abilities.clipping import ClippedGradientTask
+from fedgraft.contracts.abilities.private import ClippedGradientTask
 from fedgraft.contracts.abilities.summed_statistics import SummedTask
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.options import CLIENT

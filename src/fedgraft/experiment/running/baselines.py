@@ -16,8 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fedgraft.contracts import RuntimeOptions, Sums
-from fedgraft.contracts.abilities.pooling import PooledTask
-from fedgraft.contracts.abilities.tasks import HaloTask
+from fedgraft.contracts.abilities.tasks import HaloTask, PooledTask
 from fedgraft.contracts.labels import LabelledTask
 from fedgraft.contracts.scores import add
 from fedgraft.contracts.values import SCORED_SPLITS

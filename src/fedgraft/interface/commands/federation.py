@@ -12,7 +12,7 @@ from fedgraft.errors import InputError, Interrupted, missing_extra
 from fedgraft.experiment.experiment import load
 from fedgraft.interface.commands.options import SETTINGS, AsJson, print_json, print_table, say
 from fedgraft.interface.federated import keys_made_here
-from fedgraft.runtimes.federation import making, membership, operator_socket, site_keys
+from fedgraft.runtimes.federation import making, membership, operator_socket
 from fedgraft.runtimes.federation.certificates import key_of
 from fedgraft.runtimes.federation.folders import NODE_KEY, SECRET, FederationFolder
 from fedgraft.runtimes.federation.signed_requests import node_id
@@ -98,7 +98,7 @@ def keygen(
     ] = False,
 ) -> None:
     """At a site: make its key. The private half stays there; the server's operator gets the public one."""
-    public = site_keys.make_keys(folder, secret, new_secret, replace)
+    public = making.make_keys(folder, secret, new_secret, replace)
     say(f"{folder / NODE_KEY} stays here. Send {public} to the server: fedgraft federation add DIR NAME --key FILE")
     if new_secret:
         say(f"Hand {folder / SECRET} to the other sites over a safe way, not by way of the server.")

@@ -21,8 +21,7 @@ from fedgraft.contracts import (
     Trainer,
     Update,
 )
-from fedgraft.contracts.abilities.graph_network import GraphNetworkTask
-from fedgraft.contracts.abilities.graphs import LocalGraphTask
+from fedgraft.contracts.abilities.graphs import GraphNetworkTask, LocalGraphTask
 from fedgraft.contracts.facts import TaskFacts
 from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
 from fedgraft.errors import require

@@ -10,7 +10,7 @@ from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
-from fedgraft.contracts.abilities.pooling import PooledTask
+from fedgraft.contracts.abilities.tasks import PooledTask
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.engine.server.run_state import RunState

@@ -4,8 +4,9 @@ Each line is a JSON object as `canonical` writes it. Its "hash" is the SHA-256 o
 line before it, and of the line without "hash". A signature is a line of the chain, too, over its own "prev". Each line
 has random bits, "salt", so that who is told a hash can try nothing until it fits.
 
-The hash of the last line and how many there are, the head, are kept in a file of their own (`audit_head`): a log that
-was cut is known by it.
+The hash of the last line and how many there are, the head, are kept in a file of their own. A line is on disk before
+the head says so, and the head before an answer leaves. So a kill leaves a head that is one line behind at most, and
+that line is of an answer that has not left. A log that lacks the head's line was cut, or put back from a copy.
 """
 
 import base64
@@ -16,7 +17,7 @@ import secrets
 from collections.abc import Collection, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Final, cast
+from typing import Any, Final, NamedTuple, cast
 
 from cryptography.exceptions import InvalidSignature, UnsupportedAlgorithm
 from cryptography.hazmat.primitives import hashes
@@ -29,7 +30,56 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from fedgraft.errors import InputError, MachineError
-from fedgraft.runtimes.federation.audit_head import AGAIN, Head, head_file, read_head, write_head
+from fedgraft.runtimes.federation.folders import PRIVATE, replace_private
+
+AGAIN: Final = """Move audit.jsonl and audit.head away together to begin another log: what was told before is not \
+counted any more."""
+"""What helps where a log cannot go on."""
+
+
+class Head(NamedTuple):
+    """Of a log.
+
+    Args:
+        lines: how many there are, >= 0.
+        head: hash of the last one, 64 hexadecimal digits; zeros where there is none.
+    """
+
+    lines: int
+    head: str
+
+
+def head_file(log: Path) -> Path:
+    """Return the file with the head of a log."""
+    return log.with_suffix(".head")
+
+
+def write_head(log: Path, head: Head) -> None:
+    """Store a log's head, as a whole or not at all. Raises `MachineError` where the disk does not take it.
+
+    Where power fails the head may be an earlier one: the log has its line, too.
+    """
+    path = head_file(log)
+    replace_private(path, json.dumps(head._asdict()).encode(), path)
+
+
+def read_head(log: Path) -> Head:
+    """Return the head that is kept of a log. Raises `InputError` where there is none, or it is damaged."""
+    path = head_file(log)
+    try:
+        content = json.loads(path.read_text())
+        lines, head = content["lines"], content["head"]
+    except FileNotFoundError as error:
+        raise InputError(
+            f"{log} has no {path.name} beside it: somebody took that away. "
+            f"Put it back, or move {log.name} away to begin another log: what was told before is not counted any more."
+        ) from error
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise InputError(f"{path} is damaged ({error}). {AGAIN}") from error
+    if type(lines) is not int or not isinstance(head, str):
+        raise InputError(f"{path} is damaged: it must hold lines and a hash. {AGAIN}")
+    return Head(lines, head)
+
 
 FILE: Final = "audit.jsonl"
 SIGNATURE: Final = "signature"
@@ -39,7 +89,6 @@ BEGINNING: Final = "0" * 64
 SIGNED_LINES: Final = 100
 """Every line with such a number is a signature, where the node has a key."""
 Line = Mapping[str, Any]
-_PRIVATE: Final = 0o600
 HOW: Final = ECDSA(hashes.SHA384())
 """How nodes sign."""
 _SALT_BYTES: Final = 16
@@ -115,7 +164,7 @@ class AuditLog:
                 self._take_up()  # the disk took a part of a line, or somebody else has written
                 line = chained(line, self._head)
                 content = canonical(line)
-            with open(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, _PRIVATE), "ab") as file:
+            with open(os.open(self._path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, PRIVATE), "ab") as file:
                 file.write(content)
                 file.flush()
                 os.fsync(file.fileno())

@@ -1,17 +1,20 @@
 """The folders of a federation: the server's, and one for each site."""
 
 import ipaddress
+import os
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import MappingProxyType
 from typing import Any, Final
 
 import tomli_w
+from filelock import FileLock, Timeout
 
-from fedgraft.errors import InputError
+from fedgraft.errors import InputError, MachineError
 from fedgraft.runtimes.federation.site_limits import SiteLimits
 from fedgraft.wire.tokens import SECRET_BYTES
 
@@ -28,6 +31,9 @@ KEY_CERTIFICATE: Final = "node.crt"
 SECRET: Final = "matching.secret"
 SIGNERS: Final = "allowed_signers"
 """Public keys of all nodes, in OpenSSH's format of that name: on each line a site's name and its key."""
+
+
+PRIVATE: Final = 0o600
 
 
 class _Below:
@@ -199,10 +205,29 @@ def read_secret(path: Path) -> bytes:
     return _secret(path, "as another site's does")
 
 
+def replace_private(path: Path, content: bytes, what: Path) -> None:
+    """Put a file that only its owner reads in place of another, forced to disk: it is the old or the new one.
+
+    Raises `MachineError`, which names `what`, where the disk does not take it.
+    """
+    beside = path.with_suffix(".new")
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with open(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, PRIVATE), "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        beside.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            beside.unlink()
+        raise MachineError(f"{what} cannot be written: {error.strerror or error}.") from error
+
+
 def write_private(path: Path, content: bytes) -> None:
     """Write a file that only its owner reads, from its first byte on."""
     path.unlink(missing_ok=True)
-    path.touch(mode=0o600)
+    path.touch(mode=PRIVATE)
     path.write_bytes(content)
 
 
@@ -260,3 +285,28 @@ def _table(
         if type(table.get(name)) is not kind:
             raise InputError(f"{path}: {name} must be of type {kind.__name__}; got {table.get(name)!r}.")
     return {name: table[name] for name in wanted}
+
+
+FILE: Final = "node.lock"
+
+
+@contextmanager
+def alone_in(folder: Path) -> Iterator[None]:
+    """Hold a node's folder. The system lets go of it however this process ends.
+
+    Raises `InputError` where another process holds it.
+    """
+    lock = FileLock(folder / FILE, timeout=0, mode=PRIVATE)
+    try:
+        lock.acquire()
+    except Timeout as error:
+        raise InputError(
+            f"{folder} is in use: another node process runs from it. End that one first; a second node needs a folder "
+            "of its own."
+        ) from error
+    except OSError as error:
+        raise InputError(f"{folder / FILE} cannot be locked: {error.strerror or error}.") from error
+    try:
+        yield
+    finally:
+        lock.release()

@@ -17,8 +17,7 @@ from fedgraft.engine.protocol.table import TABLE
 from fedgraft.errors import RefusedError, WireError
 from fedgraft.runtimes.federation import envelope
 from fedgraft.runtimes.federation.audit import AuditLog
-from fedgraft.runtimes.federation.places import Place, Places
-from fedgraft.runtimes.federation.revealed import RevealedOrders
+from fedgraft.runtimes.federation.places import Place, Places, RevealedOrders
 from fedgraft.wire.masking import points_in
 
 Sent: TypeAlias = dict[Place, dict[str, str]]

@@ -1,7 +1,6 @@
 """Keep a node's client on disk: memories by keyed names, the set-up message, the round that waits."""
 
 import logging
-import os
 import shutil
 from collections.abc import Callable, Iterable
 from contextlib import suppress
@@ -10,12 +9,11 @@ from typing import Final
 
 from fedgraft.contracts.runtime import FINGERPRINT_BYTES, fingerprint
 from fedgraft.engine.protocol.transport import keyed
-from fedgraft.errors import MachineError
+from fedgraft.runtimes.federation.folders import replace_private
 
 LOG = logging.getLogger("fedgraft.node")
 RUNS: Final = 3
 """Of how many runs a node keeps what its client remembers; the oldest goes first."""
-_PRIVATE: Final = 0o600
 _SUFFIX: Final = ".bin"
 _LENGTH: Final = 8
 """Hexadecimal digits of the length before each request of a round."""
@@ -70,7 +68,7 @@ class MemoryStore:
     def _keep(self, content: bytes, named: Callable[[bytes], bytes]) -> bytes:
         name = named(content)
         if self._load(name, named) is None:  # it is not there, or damaged
-            self._write(self._path(name), content)
+            replace_private(self._path(name), content, self._folder)
         return name
 
     def drop_others(self, kept: Iterable[bytes]) -> None:
@@ -92,7 +90,7 @@ class MemoryStore:
         """Add a request of a round that waits for rows, so that the round can be made again."""
         requests = [*self.round_requests(), request]
         content = b"".join(b"%08x" % len(each) + each for each in requests)
-        self._write(self._journal, fingerprint(content) + content)
+        replace_private(self._journal, fingerprint(content) + content, self._folder)
 
     def round_requests(self) -> list[bytes]:
         """Return the requests of the round that waits, in order; none of a file that is damaged: its round is lost."""
@@ -117,21 +115,6 @@ class MemoryStore:
 
     def _path(self, name: bytes) -> Path:
         return self._folder / f"{name.hex()}{_SUFFIX}"
-
-    def _write(self, path: Path, content: bytes) -> None:
-        beside = path.with_suffix(".new")
-        try:
-            self._folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-            file = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, _PRIVATE)
-            with open(file, "wb") as opened:
-                opened.write(content)
-                opened.flush()
-                os.fsync(opened.fileno())
-            beside.replace(path)
-        except OSError as error:
-            with suppress(OSError):
-                beside.unlink()
-            raise MachineError(f"{path.parent} cannot be written: {error.strerror or error}.") from error
 
 
 def store_of(root: Path, run: str, key: bytes = b"") -> MemoryStore:

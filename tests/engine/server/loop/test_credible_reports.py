@@ -115,7 +115,7 @@ def test_honest_runs_are_the_same_with_and_without(selector):
 @pytest.mark.parametrize("selector", ["acfl", "power_of_choice"])
 def test_a_loss_beyond_belief_buys_no_place_in_the_cohort(selector, caplog):
     taken, _ = lied_to(selector, most_loss=0.0)
-    assert taken.chosen[0] >= 11, "it would have"
+    assert taken.clients.chosen[0] >= 11, "it would have"
     state, rows = lied_to(selector)
     assert state.clients.chosen[0] <= 8
     assert "Client 0 reports loss" in caplog.text

@@ -236,4 +236,4 @@ def test_a_state_survives_the_wire_at_any_moment():
             tree, totals = wire.pack(state.to_tree()), dict(loop.ledger.totals)
     assert same(state.sharing, whole.sharing)
     assert same(state.selector, whole.selector)
-    assert (state.bytes, state.clients.chosen, state.finished) == (whole.bytes, whole.chosen, whole.finished)
+    assert (state.bytes, state.clients.chosen, state.finished) == (whole.bytes, whole.clients.chosen, whole.finished)

@@ -232,7 +232,7 @@ def test_updates_in_flight_survive_the_wire():
         resumed = loop.run(stored, lambda state, row: None)
     assert same(whole.sharing, resumed.sharing)
     assert whole.simulated_seconds == resumed.simulated_seconds
-    assert same(whole.in_flight, resumed.in_flight)
+    assert same(whole.exchange.in_flight, resumed.exchange.in_flight)
 
 
 def test_a_client_that_fails_while_others_are_late():

@@ -47,7 +47,7 @@ def test_training_does_not_depend_on_averaging():
     assert [row.bytes for row in plain_rows] == [row.bytes for row in rows]
     assert plain.curve[1]["validation"] == state.curve[1]["validation"], "the first mean is the first model"
     assert plain.curve[-1]["validation"] != state.curve[-1]["validation"]
-    assert (plain.averages, state.merging.averages.keys()) == ({}, {"0"})
+    assert (plain.merging.averages, state.merging.averages.keys()) == ({}, {"0"})
 
 
 def test_what_is_scored_is_the_mean_of_the_models_so_far():

@@ -181,7 +181,7 @@ def test_the_fewest_that_were_merged_at_a_time_are_noted_and_a_warning_says_wher
     assert "survives" not in caplog.text.replace(said, "")
     caplog.clear()
     for rule in ({"name": "mean"}, {"name": "krum", "share": 0.0}):
-        assert run(toy(rounds=2, selector=scripted((0, 1), (0,)), aggregation=rule))[0].fewest == 1
+        assert run(toy(rounds=2, selector=scripted((0, 1), (0,)), aggregation=rule))[0].merging.fewest == 1
     assert "survives" not in caplog.text, "nobody asked for a rule that does"
 
 

@@ -106,8 +106,8 @@ def test_rounds_in_which_nothing_is_merged_move_nothing():
     one, _, _ = run(toy(selector=scripted((0, 1)), rounds=1, server_optimizer=MOMENTUM))
     cefgl = {"name": "cefgl", "probability": 0.0}
     silent, _, _ = run(toy(sharing=cefgl, server_optimizer=MOMENTUM))
-    assert one.server_optimizer.keys() == {"0"}
-    assert silent.server_optimizer == {}
+    assert one.merging.server_optimizer.keys() == {"0"}
+    assert silent.merging.server_optimizer == {}
 
 
 def test_whose_update_makes_the_step_infinite_is_left_out_and_leaves_no_trace_in_the_state():

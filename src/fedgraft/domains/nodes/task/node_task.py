@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import Draw, ExchangeOfNodes, Indices, Inputs, Objective, SilentExchange, Sums, part
 from fedgraft.contracts.abilities.linear import Linear, LinearTask
-from fedgraft.contracts.abilities.pooling import PooledTask
+from fedgraft.contracts.abilities.tasks import PooledTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.task import Loss

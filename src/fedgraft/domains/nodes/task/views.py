@@ -5,8 +5,7 @@ from dataclasses import dataclass
 
 from torch import Tensor, nn
 
-from fedgraft.contracts.abilities.graph_network import GraphNetworkTask
-from fedgraft.contracts.abilities.graphs import LocalGraphTask, StructuredTask
+from fedgraft.contracts.abilities.graphs import GraphNetworkTask, LocalGraphTask, StructuredTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.loss import ClassObjective
 from fedgraft.contracts.structure import WHOLE, Augmentation, LocalGraph

@@ -19,9 +19,9 @@ from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.errors import WireError
 from fedgraft.nn.sparse import ranges
-from fedgraft.wire.bits import count_bits, set_bits
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
 from fedgraft.wire.lazy import Made
+from fedgraft.wire.packing import count_bits, set_bits
 
 
 @dataclass(frozen=True, eq=False)

@@ -108,7 +108,7 @@ class Choosing:
 
     def _drawn(self, selector: PoissonSelector[Any], view: View) -> View:
         """Return a view in which only those are available whose coins say so; all clients have one."""
-        from fedgraft.secrets.poisson import drawn  # cryptography takes its time to import
+        from fedgraft.secrets.keystream import drawn  # cryptography takes its time to import
 
         coins = np.zeros(view.clients, bool)
         coins[drawn(view.clients, selector.share(view.clients), self.secret.words("coins", view.round))] = True

@@ -22,8 +22,7 @@ from fedgraft.engine.protocol.masking_kinds import MaskLayouts
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, together
 from fedgraft.secrets import neighbours
-from fedgraft.secrets.masked_sum import Collector
-from fedgraft.secrets.masks import lane_type
+from fedgraft.secrets.masked_sum import Collector, lane_type
 from fedgraft.secrets.sizes import BOX_BYTES, CONFIRM_BYTES, PUBLIC_BYTES, SIGNATURE_BYTES
 from fedgraft.wire import TEXT_BYTES, Message, encode, message_bytes
 from fedgraft.wire.layouts import Array, Arrays

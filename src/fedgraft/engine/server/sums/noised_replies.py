@@ -7,8 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.privacy import adaptive_clipping
-from fedgraft.engine.privacy.central import CentralMechanism
+from fedgraft.engine.privacy.central import CentralMechanism, following
 from fedgraft.engine.privacy.private_sums import flat, parts
 from fedgraft.engine.server.beginning import ServerSecret
 from fedgraft.engine.server.exchange import Replies
@@ -60,7 +59,7 @@ class CentralNoise:
         words = self._secret.words("count", round, content=hidden)
         counted = shorter + int(discrete_gaussian(mechanism.of_count, 1, words)[0])
         share = 0.5 + counted / (2 * step * mechanism.cohort)
-        return mean, adaptive_clipping.following(length, share, mechanism.privacy.target_quantile)
+        return mean, following(length, share, mechanism.privacy.target_quantile)
 
     def steps(self, numbers: Numbers, round: int, client: int) -> NDArray[np.int64]:
         """Return a client's update, no longer than 1, in whole steps, rounded at random until it is short enough."""

@@ -1,14 +1,49 @@
-"""The ability of tasks to tell the gradient of each example by itself."""
+"""Abilities of tasks whose examples are private: to be audited, clipped and counted."""
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Final, Generic
+from typing import ClassVar, Final, Generic, NamedTuple
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 
 from fedgraft.contracts.task import Prepared, Shard
 from fedgraft.contracts.values import Indices
 from fedgraft.wire.layouts import Arrays
+
+
+class Labelled(NamedTuple):
+    """Examples of a client with their classes.
+
+    Args:
+        rows: int64 [n], which.
+        label: int64 [n], the number of each one's class.
+        classes: int, how many there are.
+    """
+
+    rows: Indices
+    label: Indices
+    classes: int
+
+
+class AuditedTask(ABC, Generic[Shard]):
+    """Ability: change which examples a client trains on, and their labels."""
+
+    @abstractmethod
+    def labelled(self, shard: Shard, split: str) -> Labelled:
+        """Return the examples of a split, in the order in which the task takes them."""
+
+    @abstractmethod
+    def marked(self, shard: Shard, rows: Indices, label: Indices, trained: NDArray[np.bool_]) -> Shard:
+        """Return a client's data with other labels of some rows, each of them in training or in no split.
+
+        Args:
+            shard: as it is; not changed.
+            rows: int64 [n], each once.
+            label: int64 [n], their new classes.
+            trained: bool [n].
+        """
+
 
 _WHOLE: Final = 1e12
 """A length to which no gradient is shortened."""
@@ -55,3 +90,14 @@ class ClippedGradientTask(ABC, Generic[Shard, Prepared]):
         """
         found = [self.clipped(model, data, examples[at : at + 1], _WHOLE) for at in range(len(examples))]
         return {name: np.stack([each[name] for each in found]) for name in found[0]}
+
+
+class CountedTask(ABC, Generic[Shard]):
+    """Ability: say over how few training examples the counts and means are that a client's messages tell."""
+
+    @abstractmethod
+    def fewest(self, shard: Shard, told: frozenset[str]) -> int:
+        """Return the fewest examples of a group that a client has any of, such as a class; 0 without examples.
+
+        `told` are words of `capabilities.COUNTED`, by which it depends what a group is.
+        """
