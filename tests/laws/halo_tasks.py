@@ -7,8 +7,8 @@ import numpy as np
 import torch
 
 from fedgraft import wire
-from fedgraft.contracts import Draw, HaloRows
-from fedgraft.contracts.abilities.sealing import SealedTask
+from fedgraft.contracts import Batch, HaloRows
+from fedgraft.contracts.abilities.row_encryption import EncryptedRowsTask
 from fedgraft.contracts.abilities.tasks import HaloTask
 from fedgraft.testing.laws import Laws, expect, same, travelled
 from fedgraft.testing.tasks import TaskCase
@@ -84,10 +84,10 @@ def addresses_of_the_halo_are_nodes_of_others(case: TaskCase) -> None:
         expect((halo.place < counts).all(), f"client {client} must need nodes that others have", halo.place, counts)
 
 
-@LAWS.having(SealedTask)
+@LAWS.having(EncryptedRowsTask)
 def nodes_that_a_client_names_are_nodes_of_others(case: TaskCase) -> None:
     """Tell the server of all nodes of others that statistics name; of its halo's, too, where a client names any."""
-    able = case.able(SealedTask)
+    able = case.able(EncryptedRowsTask)
     for client, published in case.published.items():
         named = able.named(published)
         others = {owner for each in named for owner in each.owner.tolist()}
@@ -105,7 +105,7 @@ def what_a_step_reads_lies_in_the_halo(case: TaskCase) -> None:
     """Name slots of the halo, ascending, for every layer."""
     task, data, _ = _tried(case)
     _, size = _sizes(case, task)
-    draw = Draw(case.task.blocks(data)[0], seed=SEED)
+    draw = Batch(case.task.blocks(data)[0], seed=SEED)
     if not task.halo_widths:
         return
     read = task.read(task.opened(data, None), draw)
@@ -159,7 +159,7 @@ def _used(case: TaskCase, task: HaloTask[Any, Any], opened: Any, model: torch.nn
     rows = [HaloRows(slots, g.standard_normal((size, width)).astype(np.float32)) for width in task.halo_widths]
     task.receive(opened, rows)
     task.look(model, opened, SEED, losses=True)
-    case.task.loss(model.eval(), opened, Draw(case.task.blocks(opened)[0], seed=SEED), None)
+    case.task.loss(model.eval(), opened, Batch(case.task.blocks(opened)[0], seed=SEED), None)
     task.changed(opened)
 
 

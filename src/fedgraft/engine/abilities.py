@@ -16,7 +16,7 @@ from fedgraft.contracts import (
 )
 from fedgraft.contracts.abilities.graphs import LocalGraphTask, StructuredTask
 from fedgraft.contracts.abilities.private import CountedTask
-from fedgraft.contracts.abilities.sealing import SealedTask
+from fedgraft.contracts.abilities.row_encryption import EncryptedRowsTask
 from fedgraft.contracts.abilities.smoothing import SmoothingTask
 from fedgraft.contracts.abilities.summed_statistics import SummedTask
 from fedgraft.contracts.abilities.tasks import (
@@ -91,11 +91,11 @@ class Abilities:
     publishing: cached_property[PublishingTask[Any] | None] = _able("task", PublishingTask)
     """The task, if clients can publish statistics."""
 
-    naming: cached_property[SealedTask[Any] | None] = _able("task", SealedTask)
+    naming: cached_property[EncryptedRowsTask[Any] | None] = _able("task", EncryptedRowsTask)
     """The task, if clients name nodes of others in what they publish."""
 
-    sealed: cached_property[SealedTask[Any] | None] = _able("task", SealedTask, "seals")
-    """The task, if rows that the server only hands on are sealed."""
+    encrypted: cached_property[EncryptedRowsTask[Any] | None] = _able("task", EncryptedRowsTask, "seals")
+    """The task, if rows that the server only hands on are encrypted."""
 
     @cached_property
     def summed(self) -> SummedTask[Any] | None:

@@ -11,7 +11,7 @@ from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 from numpy.typing import NDArray
 
 from fedgraft.errors import ClientError
-from fedgraft.secrets.agreement import agreed, derived, opened, public_of, sealed
+from fedgraft.secrets.agreement import agreed, derived, encrypted, opened, public_of
 from fedgraft.secrets.sizes import CONFIRM_BYTES, KEY_BYTES, SHARE_BYTES
 
 PRIME: Final = 2**257 - 93
@@ -133,7 +133,7 @@ class Member:
         own = self._shares("own mask", places, threshold)
         key = self._shares("mask key", places, threshold)
         return {
-            peer: sealed(self._box_key(keys, self.client, peer), _share(one) + _share(other))
+            peer: encrypted(self._box_key(keys, self.client, peer), _share(one) + _share(other))
             for (peer, keys), one, other in zip(peers.items(), own, key, strict=True)
         }
 

@@ -10,8 +10,8 @@ import torch
 from fedgraft.contracts import Update
 from fedgraft.domains.nodes.training.neighgen import WIDTHS
 from fedgraft.engine import coded_arrays
-from fedgraft.engine.server.rounds.ahead import scored_model
 from fedgraft.engine.server.rounds.broadcast import Broadcast
+from fedgraft.engine.server.rounds.next_round import scored_model
 from fedgraft.errors import ClientError, InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running.runner import execute, resume

@@ -5,11 +5,12 @@ Those of tasks that most tasks have, and what they answer with, are names of thi
 
 from fedgraft.contracts.abilities.plain import PlainModel, PlainTask
 from fedgraft.contracts.abilities.predicting import Classified, PredictingTask
-from fedgraft.contracts.abilities.sealing import SealedTask
+from fedgraft.contracts.abilities.row_encryption import EncryptedRowsTask
 from fedgraft.contracts.abilities.tasks import HaloTask, ObservedTask, PooledTask, PublishingTask
 
 __all__ = [
     "Classified",
+    "EncryptedRowsTask",
     "HaloTask",
     "ObservedTask",
     "PlainModel",
@@ -17,5 +18,4 @@ __all__ = [
     "PooledTask",
     "PredictingTask",
     "PublishingTask",
-    "SealedTask",
 ]

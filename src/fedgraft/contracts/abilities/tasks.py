@@ -9,7 +9,7 @@ import torch
 
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.task import Prepared, Shard, Task
-from fedgraft.contracts.values import Draw, Halo, HaloRows, Indices, Observations
+from fedgraft.contracts.values import Batch, Halo, HaloRows, Indices, Observations
 from fedgraft.wire.layouts import Array, Arrays, Layout, Tree
 
 
@@ -134,7 +134,7 @@ class HaloTask(ABC, Generic[Shard, Prepared]):
         """Return rows of own nodes that others need and that changed since the last call, one `HaloRows` per layer."""
 
     @abstractmethod
-    def read(self, data: Prepared, draw: Draw) -> list[Indices]:
+    def read(self, data: Prepared, draw: Batch) -> list[Indices]:
         """Return the slots of the halo whose rows a step reads, int64 ascending, per layer."""
 
     @abstractmethod
@@ -153,7 +153,7 @@ class HaloTask(ABC, Generic[Shard, Prepared]):
 
 
 class PooledTask(ABC, Generic[Shard, Prepared]):
-    """Ability: train in one place on all clients' data, or at one client without the others, as a yardstick."""
+    """Ability: train in one place on all clients' data, or at one client without the others, as a baseline."""
 
     @abstractmethod
     def pooled(self, shards: Sequence[Shard]) -> Shard:

@@ -14,7 +14,7 @@ from typing import Any, TypeAlias
 
 from fedgraft import wire
 from fedgraft.contracts import randomness
-from fedgraft.contracts.data import Recent, Shards
+from fedgraft.contracts.data import LRUCache, Shards
 from fedgraft.engine import coded_arrays
 from fedgraft.engine.client import own_scores
 from fedgraft.engine.client.client_memory import Kept, Memory, same, settled, unpacked
@@ -22,7 +22,7 @@ from fedgraft.engine.client.client_rows import OPEN, ClientRows
 from fedgraft.engine.client.contribution import RegisteredKeys, contribution_of
 from fedgraft.engine.client.local_round import ClientModel, LocalRound, Order, probed
 from fedgraft.engine.client.model_views import ensemble_of
-from fedgraft.engine.client.served import Latest, Served, code_of, sound
+from fedgraft.engine.client.served_reply import Latest, ServedReply, code_of, sound
 from fedgraft.engine.client.smoothing import Smoothing
 from fedgraft.engine.plan import PROGRESS_STEPS, Plan
 from fedgraft.engine.protocol.gate import Gate
@@ -31,8 +31,8 @@ from fedgraft.engine.protocol.table import TABLE
 from fedgraft.errors import BeyondLimitError, ClientError, memory_shortage, printable
 from fedgraft.nn import flops
 from fedgraft.wire import Message
+from fedgraft.wire.encrypted_rows import RowSeal
 from fedgraft.wire.layouts import Arrays, part_of
-from fedgraft.wire.sealed_rows import RowSeal
 
 Buffer: TypeAlias = bytes | memoryview
 LOG = logging.getLogger("fedgraft.client")
@@ -53,7 +53,7 @@ class Client:
     """Serves the requests of the given clients, one at a time, with one model for all of one variant.
 
     Their own shards, by client, are prepared when first needed, then kept: all, or the last `most_prepared`. Callers
-    that run several experiments on the same shards say in `prepared` where. `seal` is what rows are sealed with, `root`
+    that run several experiments on the same shards say in `prepared` where. `seal` is what rows are encrypted with, `root`
     the secret of masks, and `keys` what signs their keys, see `Masking`; None = those of a simulation.
     """
 
@@ -68,7 +68,7 @@ class Client:
     ) -> None:
         self._plan, self._shards, self._gate, self._protocol = plan, shards, Gate(plan), Protocol.of(plan)
         self._most = most_prepared(shards) if prepared is None else None
-        self._prepared: dict[int, Any] = Recent(self._most) if prepared is None else prepared
+        self._prepared: dict[int, Any] = LRUCache(self._most) if prepared is None else prepared
         self._models: dict[Hashable, ClientModel] = {}
         self.rows = ClientRows(plan, shards, seal)
         self._contribution = contribution_of(plan, root, keys)
@@ -94,7 +94,9 @@ class Client:
             **({name: masking.served for name, row in TABLE.items() if row.purpose == "masking"} if masking else {}),
         }
 
-    def serve(self, client: int, request: Buffer, memory: Kept, scored: Buffer = b"", set_up: Buffer = b"") -> Served:
+    def serve(
+        self, client: int, request: Buffer, memory: Kept, scored: Buffer = b"", set_up: Buffer = b""
+    ) -> ServedReply:
         """Answer one request, an encoded message, of the server or of the experimenter.
 
         `memory` is what the client remembered after its last request, or its bytes; b"" at first. `scored` is an
@@ -128,11 +130,11 @@ class Client:
             encoded = self._gate.passed(reply, partial(self._fewest, client))
             spent = 0 if outside else meter.flops
             if reply.kind == "wait":
-                return Served(encoded, memory, flops=spent, waits=True)
+                return ServedReply(encoded, memory, flops=spent, waits=True)
             if kind == "statistics" and self._most is not None:  # to prepare the client's data with it, once or more
                 self._set_ups[client] = bytes(request)
             after = memory if same(remembered, before) else settled(remembered)
-            return Served(encoded, after, kind == "statistics", spent)
+            return ServedReply(encoded, after, kind == "statistics", spent)
         except Exception as error:  # a client's failure is its reply, whatever it was
             self._rounds.pop(client, None)
             if memory_shortage(error):
@@ -140,7 +142,7 @@ class Client:
             text = str(error) if isinstance(error, ClientError) else f"{type(error).__name__}: {error}"
             LOG.info("Client %s, round %s: %s", client, round, printable(text))
             LOG.debug("Client %s, round %s", client, round, exc_info=True)
-            return Served(self._gate.passed(Message("error", round, text=code_of(error))), memory, reason=text)
+            return ServedReply(self._gate.passed(Message("error", round, text=code_of(error))), memory, reason=text)
 
     def tells(self, kind: str) -> frozenset[str]:
         """Return what replies of a kind tell of a client, by words of `contracts.capabilities`."""

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import torch
 
-from fedgraft.contracts import Draw, randomness
+from fedgraft.contracts import Batch, randomness
 from fedgraft.contracts.task import example_losses
 from fedgraft.engine.client.client_memory import Memory
 from fedgraft.engine.client.client_rows import ClientRows
@@ -199,7 +199,7 @@ class LocalRound:
             sums = plan.task.evaluate(module.eval(), self.data)["validation"]
         module.train()
         score = plan.task.score(sums)
-        return {name: plan.task.choice(sums) if math.isnan(score) else score}
+        return {name: plan.task.selection_metric(sums) if math.isnan(score) else score}
 
     def _pushed(self, segment: int) -> Arrays:
         """Rows that others need and that changed since they were last pushed."""
@@ -220,7 +220,7 @@ def probed(plan: Plan, module: torch.nn.Module, data: Any, round: int, client: i
     chosen = [blocks[index] for index in order[: plan.training.blocks or None]]
     with torch.no_grad():
         parts = [
-            example_losses(plan.task.loss(module, data, Draw(block), encoded))
+            example_losses(plan.task.loss(module, data, Batch(block), encoded))
             for block in chosen
             for encoded in [plan.task.encode(module, data, block)]
         ]

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedgraft.contracts import (
+    Batch,
     Correction,
-    Draw,
     HiddenPenalty,
     Observations,
     Penalty,
@@ -41,7 +41,7 @@ class Walk:
     made: int = 0
     blocks: list[int] = field(default_factory=list)
     block: int = 0
-    draws: list[Draw] = field(default_factory=list)
+    draws: list[Batch] = field(default_factory=list)
 
 
 class Hooks(NamedTuple):

@@ -57,7 +57,7 @@ class ExchangeState:
         sum_scales: "scales" of the next sum of updates, float32 [scales], written by `SecureSums` alone; or "length", a
             float64 to which updates are cut next, by `NoisedReplies`; {} before the first, and where nothing is added.
         in_flight: late answers on their way, see `Arrivals`, which alone writes it.
-        borders: the fields of `smoothing.Joined`, where answers are smoothed after training; else {}.
+        boundaries: the fields of `smoothing.Joined`, where answers are smoothed after training; else {}.
     """
 
     halos: list[dict[str, Any]] = field(default_factory=list)
@@ -65,7 +65,7 @@ class ExchangeState:
     broadcast: dict[str, Any] = field(default_factory=dict)
     sum_scales: Arrays = field(default_factory=dict)
     in_flight: list[dict[str, Any]] = field(default_factory=list)
-    borders: dict[str, Array] = field(default_factory=dict)
+    boundaries: dict[str, Array] = field(default_factory=dict)
 
 
 @dataclass

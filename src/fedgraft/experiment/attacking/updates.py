@@ -12,7 +12,7 @@ from fedgraft.contracts.abilities.private import AuditedTask
 from fedgraft.engine.server.loop.stopping import Stopping
 from fedgraft.engine.server.rounds.collecting import TOGETHER
 from fedgraft.experiment.attacking.guesses import audited_task
-from fedgraft.experiment.running.baselines import local_runtime
+from fedgraft.experiment.running.baseline_scores import local_runtime
 from fedgraft.experiment.running.loops import running
 from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.wire.layouts import Arrays

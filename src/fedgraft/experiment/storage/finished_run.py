@@ -15,7 +15,7 @@ from fedgraft.contracts.data import ClientTables, names_of
 from fedgraft.engine.client.client_rows import common_in, shared_in
 from fedgraft.engine.client.model_views import ensemble_of
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.server.rounds.ahead import scored_model
+from fedgraft.engine.server.rounds.next_round import scored_model
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError, WireError, unknown
 from fedgraft.experiment.own_parameters import inherited

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedgraft.engine.server.loop.stopping import Evaluation
-from fedgraft.engine.server.rounds.ahead import averaged, scored_model
+from fedgraft.engine.server.rounds.next_round import averaged, scored_model
 from fedgraft.errors import InputError
 from helpers.toy_runs import run, same, toy
 

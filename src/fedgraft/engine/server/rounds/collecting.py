@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 from fedgraft.engine import coded_arrays
 from fedgraft.engine.plan import Plan, split_sampler
 from fedgraft.engine.server.exchange import Replies, Traffic, check_finite
-from fedgraft.engine.server.rounds.ahead import Ahead
+from fedgraft.engine.server.rounds.next_round import Ahead
 from fedgraft.engine.server.rounds.requests import Models, Requests
 from fedgraft.engine.server.rounds.safeguards import norm
 from fedgraft.engine.server.rounds.scoring import Scorer, Scoring
@@ -21,7 +21,7 @@ TOGETHER: Final = -1
 
 
 @dataclass(frozen=True)
-class Trained:
+class TrainReplies:
     """Results of a training at the clients.
 
     `uploads` are {client: decoded upload}, finite; empty where nothing is sent, and of `TOGETHER` alone where updates
@@ -41,7 +41,7 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class Begun:
+class SumRound:
     """A cohort that is about to train.
 
     Args:
@@ -84,16 +84,16 @@ class EachReply:
     def open(self, scales: Arrays) -> None:
         """Serve a run from its start, or from where it was stored: `scales` is changed in place."""
 
-    def begin(self, weights: Mapping[int, float], round: int) -> Begun:
+    def begin(self, weights: Mapping[int, float], round: int) -> SumRound:
         """Return the whole cohort, {client: what its update weighs}."""
-        return Begun(weights)
+        return SumRound(weights)
 
-    def ended(self, begun: Begun, replies: Replies, round: int, rate: float) -> Trained:
+    def ended(self, begun: SumRound, replies: Replies, round: int, rate: float) -> TrainReplies:
         """Return the uploads of all whose replies can be decoded."""
         uploads, norms, refused = self._uploads(replies)
         replies = replies.without(refused)
         reports = {client: message.report for client, message in replies.messages.items()}
-        return Trained(uploads, reports, replies.failed, replies.bytes, replies.waits, norms)
+        return TrainReplies(uploads, reports, replies.failed, replies.bytes, replies.waits, norms)
 
     def scored(
         self, kind: str, models: Models, round: int, ahead: Ahead, after: bool = False, charged: bool = True

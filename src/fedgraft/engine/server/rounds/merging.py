@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from fedgraft.contracts import Aggregation, Selection, Sharing, Update
-from fedgraft.engine.server.rounds.arrivals import Arrived
+from fedgraft.engine.server.rounds.arrivals import ArrivedUpdates
 from fedgraft.engine.server.rounds.collecting import TOGETHER
 from fedgraft.engine.server.rounds.safeguards import Safeguards, norm
 from fedgraft.engine.server.rounds.server_step import Refining, ServerStep
@@ -48,7 +48,7 @@ class Merging:
         weights = selection.weights or [self._examples[client] for client in selection.clients]
         return dict(zip(selection.clients, weights, strict=True))
 
-    def merge(self, state: RunState, arrived: Arrived) -> tuple[bool, Arrived]:
+    def merge(self, state: RunState, arrived: ArrivedUpdates) -> tuple[bool, ArrivedUpdates]:
         """Merge what arrived into the state of a run's sharing method.
 
         Returns:

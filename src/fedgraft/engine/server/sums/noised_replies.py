@@ -11,7 +11,7 @@ from fedgraft.engine.privacy.central import CentralMechanism, following
 from fedgraft.engine.privacy.private_sums import flat, parts
 from fedgraft.engine.server.beginning import ServerSecret
 from fedgraft.engine.server.exchange import Replies
-from fedgraft.engine.server.rounds.collecting import TOGETHER, Begun, EachReply, Trained
+from fedgraft.engine.server.rounds.collecting import TOGETHER, EachReply, SumRound, TrainReplies
 from fedgraft.engine.server.rounds.requests import Requests
 from fedgraft.engine.server.rounds.safeguards import norm
 from fedgraft.engine.server.rounds.scoring import Scorer
@@ -100,7 +100,7 @@ class NoisedReplies(EachReply):
         """Serve a run from its start, or from where it was stored: `scales` is changed in place."""
         self._scales = scales
 
-    def ended(self, begun: Begun, replies: Replies, round: int, rate: float) -> Trained:
+    def ended(self, begun: SumRound, replies: Replies, round: int, rate: float) -> TrainReplies:
         """Return the mean with noise, of nobody, too; the clipped length of the next round is noted."""
         trained, layout = super().ended(begun, replies, round, rate), self._plan.upload_layout
         length = float(self._scales.get(LENGTH, self._plan.privacy.clip))
@@ -109,4 +109,4 @@ class NoisedReplies(EachReply):
         self._scales[LENGTH] = np.array(following, np.float64)
         made = parts(mean, layout)
         known = {TOGETHER: norm(made)}, {TOGETHER: self._weight}
-        return Trained({TOGETHER: made}, trained.reports, trained.failed, trained.bytes, trained.waits, *known)
+        return TrainReplies({TOGETHER: made}, trained.reports, trained.failed, trained.bytes, trained.waits, *known)
