@@ -3,7 +3,7 @@
 import numpy as np
 import torch
 
-from fedgraft.engine.client.model_views import ensemble_of
+from fedgraft.engine.client.local_round import ensemble_of
 from fedgraft.experiment import experiment
 from fedgraft.experiment.predicting.site_run import open_run
 from fedgraft.experiment.running.runner import execute

@@ -20,8 +20,7 @@ from fedgraft.engine.client import own_scores
 from fedgraft.engine.client.client_memory import Kept, Memory, same, settled, unpacked
 from fedgraft.engine.client.client_rows import OPEN, ClientRows
 from fedgraft.engine.client.contribution import RegisteredKeys, contribution_of
-from fedgraft.engine.client.local_round import ClientModel, LocalRound, Order, probed
-from fedgraft.engine.client.model_views import ensemble_of
+from fedgraft.engine.client.local_round import ClientModel, LocalRound, Order, ensemble_of, probed
 from fedgraft.engine.client.served_reply import Latest, ServedReply, code_of, sound
 from fedgraft.engine.client.smoothing import Smoothing
 from fedgraft.engine.plan import PROGRESS_STEPS, Plan

@@ -1,20 +1,20 @@
 """A client's round of training, from the order to the upload; it stops where it must wait for halo rows."""
 
+import copy
 import math
-from collections.abc import Hashable, Mapping
+from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
 
 import torch
 
-from fedgraft.contracts import Batch, randomness
+from fedgraft.contracts import Batch, Task, randomness
 from fedgraft.contracts.task import example_losses
 from fedgraft.engine.client.client_memory import Memory
 from fedgraft.engine.client.client_rows import ClientRows
 from fedgraft.engine.client.clipped_gradients import descent
 from fedgraft.engine.client.contribution import Part
 from fedgraft.engine.client.local_trainer import LocalTrainer, Paused
-from fedgraft.engine.client.model_views import ensemble_of
 from fedgraft.engine.halo_codec import asked_arrays
 from fedgraft.engine.plan import SAMPLER, SCORE, SCORE_BEFORE, Plan, split_sampler
 from fedgraft.engine.protocol.protocol import Protocol
@@ -23,6 +23,22 @@ from fedgraft.errors import DivergedError
 from fedgraft.nn.flat_model import FlatModel
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import Arrays, finite, part_of
+
+
+def ensemble_of(task: Task[Any, Any], flat: FlatModel, others: Sequence[Arrays]) -> torch.nn.Module:
+    """Return the module, in evaluation mode, that a task makes of the client's own model and of further ones.
+
+    `flat` holds the former, and does so afterwards; the latter have `others` in place of its parameters.
+    """
+    module = flat.module.eval()
+    if not others:
+        return module
+    own, modules = flat.read(), [copy.deepcopy(module)]
+    for other in others:
+        flat.load(other)
+        modules.append(copy.deepcopy(module))
+        flat.load(own)
+    return task.together(modules).eval()
 
 
 @dataclass(frozen=True)

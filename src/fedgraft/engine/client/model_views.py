@@ -1,6 +1,5 @@
 """What a trainer shows of its model, and the state of a run of its steps."""
 
-import copy
 import math
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -20,7 +19,6 @@ from fedgraft.contracts import (
     Penalty,
     Projection,
     StructurePenalty,
-    Task,
 )
 from fedgraft.contracts.structure import WHOLE, Augmentation, LocalGraph, Structure
 from fedgraft.engine.plan import Plan
@@ -163,19 +161,3 @@ class ModelViews:
 
     def _seed(self) -> int:
         return int(self._g.integers(SEEDS))
-
-
-def ensemble_of(task: Task[Any, Any], flat: FlatModel, others: Sequence[Arrays]) -> torch.nn.Module:
-    """Return the module, in evaluation mode, that a task makes of the client's own model and of further ones.
-
-    `flat` holds the former, and does so afterwards; the latter have `others` in place of its parameters.
-    """
-    module = flat.module.eval()
-    if not others:
-        return module
-    own, modules = flat.read(), [copy.deepcopy(module)]
-    for other in others:
-        flat.load(other)
-        modules.append(copy.deepcopy(module))
-        flat.load(own)
-    return task.together(modules).eval()

@@ -13,8 +13,7 @@ from fedgraft.contracts import Sums, randomness
 from fedgraft.contracts.scores import improves
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.client.client_memory import Memory
-from fedgraft.engine.client.local_round import ClientModel, LocalRound, Order
-from fedgraft.engine.client.model_views import ensemble_of
+from fedgraft.engine.client.local_round import ClientModel, LocalRound, Order, ensemble_of
 from fedgraft.engine.plan import AFTER, COLLECTS, PROGRESS_STEPS, Plan
 from fedgraft.errors import memory_shortage, printable
 from fedgraft.wire import Message

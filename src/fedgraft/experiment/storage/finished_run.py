@@ -13,7 +13,7 @@ from fedgraft import wire
 from fedgraft.contracts.abilities.predicting import PredictingTask
 from fedgraft.contracts.data import ClientTables, names_of
 from fedgraft.engine.client.client_rows import common_in, shared_in
-from fedgraft.engine.client.model_views import ensemble_of
+from fedgraft.engine.client.local_round import ensemble_of
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.rounds.next_round import scored_model
 from fedgraft.engine.server.run_state import RunState

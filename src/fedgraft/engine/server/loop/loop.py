@@ -28,12 +28,10 @@ from fedgraft.engine.server.rounds.arrivals import Arrivals, ArrivedUpdates
 from fedgraft.engine.server.rounds.broadcast import Broadcast
 from fedgraft.engine.server.rounds.collecting import TrainReplies
 from fedgraft.engine.server.rounds.merging import Merging
-from fedgraft.engine.server.rounds.next_round import Ahead, ahead, averaged, kept_model
-from fedgraft.engine.server.rounds.requests import Models
+from fedgraft.engine.server.rounds.next_round import Ahead, Models, ahead, averaged, kept_model
 from fedgraft.engine.server.rounds.scoring import Scoring, note_scores
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import BudgetError
-from fedgraft.wire.layouts import Arrays
 
 
 @dataclass(frozen=True)
@@ -168,7 +166,7 @@ class Loop:
         )
         if collects:  # of what clients do by themselves a selector hears nothing
             state.selector = self._selector.update(state.selector, made.view, outcome)
-            self._learn(state, view, replace(outcome, score=scores.get("validation")), trained.uploads)
+            self._learn(state, view, replace(outcome, score=scores.get("validation")), trained)
         state.bytes = dict(self.ledger.totals)
         state.seconds += time.perf_counter() - began
         if due:
@@ -298,10 +296,10 @@ class Loop:
             merges = self._broadcast.version
             state.merging.averages = averaged(self._plan, state.sharing, state.merging.averages, groups, decay, merges)
 
-    def _learn(self, state: RunState, view: View, outcome: Outcome, uploads: Mapping[int, Arrays]) -> None:
+    def _learn(self, state: RunState, view: View, outcome: Outcome, trained: TrainReplies) -> None:
         """Let a guided sampler's half at the server learn; `outcome.score` is validation's."""
         if guided := self._plan.guided:
-            outcome = replace(outcome, updates=uploads if "update" in guided.reports else {})
+            outcome = replace(outcome, updates=trained.uploads if "update" in guided.reports else {})
             g = randomness.lazy(self._plan.seed, "learn", view.round)
             state.sampler = guided.learn(state.sampler, replace(view, losses=losses_of(state)), outcome, g)
 

@@ -19,8 +19,8 @@ from fedgraft.engine.server.ledger import Ledger
 from fedgraft.engine.server.limits import Limits
 from fedgraft.engine.server.loop.set_up import SetUp
 from fedgraft.engine.server.rounds.collecting import EachReply, SumRound, TrainReplies
-from fedgraft.engine.server.rounds.next_round import Ahead
-from fedgraft.engine.server.rounds.requests import Models, Requests
+from fedgraft.engine.server.rounds.next_round import Ahead, Models
+from fedgraft.engine.server.rounds.requests import Requests
 from fedgraft.engine.server.rounds.safeguards import Safeguards
 from fedgraft.engine.server.rounds.scoring import Scorer, Scoring
 from fedgraft.engine.server.smoothing.smoothing import SmoothingExchange

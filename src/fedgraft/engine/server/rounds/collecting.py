@@ -8,8 +8,8 @@ from typing import ClassVar, Final
 from fedgraft.engine import coded_arrays
 from fedgraft.engine.plan import Plan, split_sampler
 from fedgraft.engine.server.exchange import Replies, Traffic, check_finite
-from fedgraft.engine.server.rounds.next_round import Ahead
-from fedgraft.engine.server.rounds.requests import Models, Requests
+from fedgraft.engine.server.rounds.next_round import Ahead, Models
+from fedgraft.engine.server.rounds.requests import Requests
 from fedgraft.engine.server.rounds.safeguards import norm
 from fedgraft.engine.server.rounds.scoring import Scorer, Scoring
 from fedgraft.engine.server.smoothing.smoothing import Hops

@@ -38,6 +38,8 @@ def averaged(
     return means
 
 
+Models: TypeAlias = Mapping[int, Arrays | None]
+"""{client: the encoded model that it is sent}; None for one that has it. Equal models are one object."""
 Reports: TypeAlias = Mapping[int, Mapping[str, float]]
 """{client: {name: scalar that it is sent}}."""
 

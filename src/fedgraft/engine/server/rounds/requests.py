@@ -8,12 +8,9 @@ from fedgraft.engine.plan import PROGRESS_STEPS, Plan
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.exchange import Exchange, Replies
 from fedgraft.engine.server.limits import Limits
-from fedgraft.engine.server.rounds.next_round import Reports
+from fedgraft.engine.server.rounds.next_round import Models, Reports
 from fedgraft.wire import Message
-from fedgraft.wire.layouts import Arrays
 
-Models = Mapping[int, Arrays | None]
-"""{client: the encoded model that it is sent}; None for one that has it. Equal models are one object."""
 NOTHING: Final[Reports] = {}
 """No scalars for anybody."""
 

@@ -18,8 +18,7 @@ from fedgraft.engine.protocol.table import TABLE
 from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, together
 from fedgraft.engine.server.limits import Limits
 from fedgraft.engine.server.rounds.collecting import TOGETHER, SumRound, TrainReplies
-from fedgraft.engine.server.rounds.next_round import Ahead
-from fedgraft.engine.server.rounds.requests import Models
+from fedgraft.engine.server.rounds.next_round import Ahead, Models
 from fedgraft.engine.server.rounds.safeguards import norm
 from fedgraft.engine.server.rounds.scoring import Scoring
 from fedgraft.engine.server.sums.sum_codes import codes_in, masks_of, signed, total_of, wide_codes_in
