@@ -15,132 +15,70 @@ the course of a run is an ability: an abstract class beside the contract, which 
 engine's plan checks once who has which. What a method must know of the task comes as `TaskFacts`.
 """
 
-from fedgraft.contracts.abilities.graphs import GraphNetwork, GraphNetworkTask
-from fedgraft.contracts.abilities.linear import Linear, LinearTask
-from fedgraft.contracts.aggregation import Aggregation
-from fedgraft.contracts.answers import Answers, OwnAnswers
-from fedgraft.contracts.codec import Codec, RowCodec
-from fedgraft.contracts.exchange import Exchange, ExchangeOfEdges, ExchangeOfNodes, SilentExchange
-from fedgraft.contracts.facts import TaskFacts
-from fedgraft.contracts.inputs import Inputs, OwnInputs
-from fedgraft.contracts.loss import (
-    ClassObjective,
-    ClassShares,
-    ClassWeights,
-    NumberObjective,
-    Objective,
-    PairObjective,
-    RankingObjective,
-)
-from fedgraft.contracts.parts import part
-from fedgraft.contracts.runtime import Runtime, RuntimeOptions
-from fedgraft.contracts.sampler import (
-    ActiveSampler,
-    GuidedSampler,
-    Sampler,
-)
-from fedgraft.contracts.selector import PoissonSelector, ProbingSelector, Selector
-from fedgraft.contracts.server_optimizer import ServerOptimizer
-from fedgraft.contracts.sharing import (
-    MovableSharing,
-    PersonalSharing,
-    RefiningSharing,
-    Sharing,
-    SilentSharing,
-)
-from fedgraft.contracts.structure import Augmentation, LocalGraph, Structure, StructurePenalty
-from fedgraft.contracts.task import Prepared, Shard, Task
-from fedgraft.contracts.values import (
-    Batch,
-    ClientFailed,
-    Correction,
-    Halo,
-    HaloRows,
-    HiddenPenalty,
-    Indices,
-    Observations,
-    Outcome,
-    Penalty,
-    Probe,
-    Projection,
-    Questions,
-    Regression,
-    Selection,
-    Stage,
-    State,
-    Sums,
-    Timing,
-    Trainer,
-    Update,
-    View,
-)
-
-__all__ = [
-    "ActiveSampler",
-    "Aggregation",
-    "Answers",
-    "Augmentation",
-    "Batch",
-    "ClassObjective",
-    "ClassShares",
-    "ClassWeights",
-    "ClientFailed",
-    "Codec",
-    "Correction",
-    "Exchange",
-    "ExchangeOfEdges",
-    "ExchangeOfNodes",
-    "GraphNetwork",
-    "GraphNetworkTask",
-    "GuidedSampler",
-    "Halo",
-    "HaloRows",
-    "HiddenPenalty",
-    "Indices",
-    "Inputs",
-    "Linear",
-    "LinearTask",
-    "LocalGraph",
-    "MovableSharing",
-    "NumberObjective",
-    "Objective",
-    "Observations",
-    "Outcome",
-    "OwnAnswers",
-    "OwnInputs",
-    "PairObjective",
-    "Penalty",
-    "PersonalSharing",
-    "PoissonSelector",
-    "Prepared",
-    "Probe",
-    "ProbingSelector",
-    "Projection",
-    "Questions",
-    "RankingObjective",
-    "RefiningSharing",
-    "Regression",
-    "RowCodec",
-    "Runtime",
-    "RuntimeOptions",
-    "Sampler",
-    "Selection",
-    "Selector",
-    "ServerOptimizer",
-    "Shard",
-    "Sharing",
-    "SilentExchange",
-    "SilentSharing",
-    "Stage",
-    "State",
-    "Structure",
-    "StructurePenalty",
-    "Sums",
-    "Task",
-    "TaskFacts",
-    "Timing",
-    "Trainer",
-    "Update",
-    "View",
-    "part",
-]
+from fedgraft.contracts.abilities.graphs import GraphNetwork as GraphNetwork
+from fedgraft.contracts.abilities.graphs import GraphNetworkTask as GraphNetworkTask
+from fedgraft.contracts.abilities.linear import Linear as Linear
+from fedgraft.contracts.abilities.linear import LinearTask as LinearTask
+from fedgraft.contracts.aggregation import Aggregation as Aggregation
+from fedgraft.contracts.answers import Answers as Answers
+from fedgraft.contracts.answers import OwnAnswers as OwnAnswers
+from fedgraft.contracts.codec import Codec as Codec
+from fedgraft.contracts.codec import RowCodec as RowCodec
+from fedgraft.contracts.exchange import Exchange as Exchange
+from fedgraft.contracts.exchange import ExchangeOfEdges as ExchangeOfEdges
+from fedgraft.contracts.exchange import ExchangeOfNodes as ExchangeOfNodes
+from fedgraft.contracts.exchange import SilentExchange as SilentExchange
+from fedgraft.contracts.facts import TaskFacts as TaskFacts
+from fedgraft.contracts.inputs import Inputs as Inputs
+from fedgraft.contracts.inputs import OwnInputs as OwnInputs
+from fedgraft.contracts.loss import ClassObjective as ClassObjective
+from fedgraft.contracts.loss import ClassShares as ClassShares
+from fedgraft.contracts.loss import ClassWeights as ClassWeights
+from fedgraft.contracts.loss import NumberObjective as NumberObjective
+from fedgraft.contracts.loss import Objective as Objective
+from fedgraft.contracts.loss import PairObjective as PairObjective
+from fedgraft.contracts.loss import RankingObjective as RankingObjective
+from fedgraft.contracts.parts import part as part
+from fedgraft.contracts.runtime import Runtime as Runtime
+from fedgraft.contracts.runtime import RuntimeOptions as RuntimeOptions
+from fedgraft.contracts.sampler import ActiveSampler as ActiveSampler
+from fedgraft.contracts.sampler import GuidedSampler as GuidedSampler
+from fedgraft.contracts.sampler import Sampler as Sampler
+from fedgraft.contracts.selector import PoissonSelector as PoissonSelector
+from fedgraft.contracts.selector import ProbingSelector as ProbingSelector
+from fedgraft.contracts.selector import Selector as Selector
+from fedgraft.contracts.server_optimizer import ServerOptimizer as ServerOptimizer
+from fedgraft.contracts.sharing import MovableSharing as MovableSharing
+from fedgraft.contracts.sharing import PersonalSharing as PersonalSharing
+from fedgraft.contracts.sharing import RefiningSharing as RefiningSharing
+from fedgraft.contracts.sharing import Sharing as Sharing
+from fedgraft.contracts.sharing import SilentSharing as SilentSharing
+from fedgraft.contracts.structure import Augmentation as Augmentation
+from fedgraft.contracts.structure import LocalGraph as LocalGraph
+from fedgraft.contracts.structure import Structure as Structure
+from fedgraft.contracts.structure import StructurePenalty as StructurePenalty
+from fedgraft.contracts.task import Prepared as Prepared
+from fedgraft.contracts.task import Shard as Shard
+from fedgraft.contracts.task import Task as Task
+from fedgraft.contracts.values import Batch as Batch
+from fedgraft.contracts.values import ClientFailed as ClientFailed
+from fedgraft.contracts.values import Correction as Correction
+from fedgraft.contracts.values import Halo as Halo
+from fedgraft.contracts.values import HaloRows as HaloRows
+from fedgraft.contracts.values import HiddenPenalty as HiddenPenalty
+from fedgraft.contracts.values import Indices as Indices
+from fedgraft.contracts.values import Observations as Observations
+from fedgraft.contracts.values import Outcome as Outcome
+from fedgraft.contracts.values import Penalty as Penalty
+from fedgraft.contracts.values import Probe as Probe
+from fedgraft.contracts.values import Projection as Projection
+from fedgraft.contracts.values import Questions as Questions
+from fedgraft.contracts.values import Regression as Regression
+from fedgraft.contracts.values import Selection as Selection
+from fedgraft.contracts.values import Stage as Stage
+from fedgraft.contracts.values import State as State
+from fedgraft.contracts.values import Sums as Sums
+from fedgraft.contracts.values import Timing as Timing
+from fedgraft.contracts.values import Trainer as Trainer
+from fedgraft.contracts.values import Update as Update
+from fedgraft.contracts.values import View as View

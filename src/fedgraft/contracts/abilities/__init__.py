@@ -3,19 +3,12 @@
 Those of tasks that most tasks have, and what they answer with, are names of this package.
 """
 
-from fedgraft.contracts.abilities.plain import PlainModel, PlainTask
-from fedgraft.contracts.abilities.predicting import Classified, PredictingTask
-from fedgraft.contracts.abilities.row_encryption import EncryptedRowsTask
-from fedgraft.contracts.abilities.tasks import HaloTask, ObservedTask, PooledTask, PublishingTask
-
-__all__ = [
-    "Classified",
-    "EncryptedRowsTask",
-    "HaloTask",
-    "ObservedTask",
-    "PlainModel",
-    "PlainTask",
-    "PooledTask",
-    "PredictingTask",
-    "PublishingTask",
-]
+from fedgraft.contracts.abilities.plain import PlainModel as PlainModel
+from fedgraft.contracts.abilities.plain import PlainTask as PlainTask
+from fedgraft.contracts.abilities.predicting import Classified as Classified
+from fedgraft.contracts.abilities.predicting import PredictingTask as PredictingTask
+from fedgraft.contracts.abilities.row_encryption import EncryptedRowsTask as EncryptedRowsTask
+from fedgraft.contracts.abilities.tasks import HaloTask as HaloTask
+from fedgraft.contracts.abilities.tasks import ObservedTask as ObservedTask
+from fedgraft.contracts.abilities.tasks import PooledTask as PooledTask
+from fedgraft.contracts.abilities.tasks import PublishingTask as PublishingTask
