@@ -21,25 +21,11 @@ from torch import Tensor
 
 from fedgraft.errors import InputError
 from fedgraft.nn import flops
-from fedgraft.nn.sparse import SMALL, Csr, Sparse, Stacked, int32
+from fedgraft.nn.sparse import SMALL as SMALL
+from fedgraft.nn.sparse import Csr, int32
+from fedgraft.nn.sparse import Sparse as Sparse
+from fedgraft.nn.sparse import Stacked as Stacked
 from fedgraft.wire.layouts import Array
-
-__all__ = [
-    "SMALL",
-    "Block",
-    "EdgeValues",
-    "Given",
-    "Graph",
-    "GraphView",
-    "Sparse",
-    "Stacked",
-    "States",
-    "divisor",
-    "end_sums",
-    "sampled",
-    "sddmm",
-    "spmm",
-]
 
 
 class Graph:

@@ -20,34 +20,19 @@ import pyarrow.feather
 import pyarrow.parquet
 
 from fedgraft.errors import InputError
-from fedgraft.tables.databases import absolute, is_address, read_database, without_password
-from fedgraft.tables.packed_files import ALLOWED, COLUMNS, LOOSE, RECORDS, SUFFIXES, content, stem_of, suffix_of
-from fedgraft.tables.text_form import FOUND_OUT, TextForm, check_names, decoded
+from fedgraft.tables.databases import absolute as absolute
+from fedgraft.tables.databases import is_address as is_address
+from fedgraft.tables.databases import read_database, without_password
+from fedgraft.tables.packed_files import ALLOWED as ALLOWED
+from fedgraft.tables.packed_files import COLUMNS, LOOSE, RECORDS, content
+from fedgraft.tables.packed_files import SUFFIXES as SUFFIXES
+from fedgraft.tables.packed_files import stem_of as stem_of
+from fedgraft.tables.packed_files import suffix_of as suffix_of
+from fedgraft.tables.text_form import FOUND_OUT as FOUND_OUT
+from fedgraft.tables.text_form import TextForm as TextForm
+from fedgraft.tables.text_form import check_names as check_names
+from fedgraft.tables.text_form import decoded
 from fedgraft.tables.text_tables import read_text
-
-__all__ = [  # also what files beside this one tell of tables
-    "ALLOWED",
-    "FOUND_OUT",
-    "SUFFIXES",
-    "Given",
-    "Read",
-    "TextForm",
-    "absolute",
-    "check_names",
-    "columns_of",
-    "files_of",
-    "header",
-    "is_address",
-    "is_folder",
-    "is_table",
-    "read_file",
-    "read_pipe",
-    "shown",
-    "stem_of",
-    "suffix_of",
-    "table_of",
-    "write_csv",
-]
 
 LOG = logging.getLogger("fedgraft.data")
 

@@ -41,18 +41,9 @@ class PrivateSums(SumCoding):
         """One for each number."""
         return self._mechanism.dimension
 
-    @property
-    def scales(self) -> int:
-        """None: the step follows from what is agreed."""
-        return 0
-
     def sum_bits(self, total: int) -> int:
         """Enough that no sum wraps around."""
         return self._mechanism.bits(total)
-
-    def first(self, size: float) -> Array:
-        """None."""
-        return np.zeros(0, np.float32)
 
     def coded(
         self, arrays: Arrays, scales: Array, g: np.random.Generator, weight: int = 1, secret: Words | None = None
@@ -80,10 +71,6 @@ class PrivateSums(SumCoding):
     def noise(self, clients: int) -> float:
         """Return that of so many shares."""
         return float(np.sqrt(float(self._mechanism.variance) * clients)) * self._mechanism.step
-
-    def following(self, total: Array, weight: int, scales: Array) -> Array:
-        """None."""
-        return np.zeros(0, np.float32)
 
 
 def private_sums(privacy: Privacy, rounds: int, layout: Layout, reach: int = 0) -> PrivateSums:
@@ -130,18 +117,9 @@ class PlainSums(SumCoding):
         """One for each number."""
         return numbers_of(self._layout)
 
-    @property
-    def scales(self) -> int:
-        """None: the step is fixed."""
-        return 0
-
     def sum_bits(self, total: int) -> int:
         """Enough for so many units, each of which may be rounded up."""
         return int(2 * total * (1 / STEP + 1)).bit_length()
-
-    def first(self, size: float) -> Array:
-        """None."""
-        return np.zeros(0, np.float32)
 
     def coded(
         self, arrays: Arrays, scales: Array, g: np.random.Generator, weight: int = 1, secret: Words | None = None
@@ -155,7 +133,3 @@ class PlainSums(SumCoding):
     def mean(self, total: Array, weight: int, scales: Array) -> Arrays:
         """The sum over a weight."""
         return parts(total * (STEP / weight), self._layout)
-
-    def following(self, total: Array, weight: int, scales: Array) -> Array:
-        """None."""
-        return np.zeros(0, np.float32)

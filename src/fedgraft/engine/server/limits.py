@@ -1,5 +1,7 @@
 """The most bytes that messages can take: what a byte budget must allow for, and what a client may reply."""
 
+from functools import cache
+
 from fedgraft import wire
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.secure_sum import CODES
@@ -13,23 +15,14 @@ class Limits:
 
     def __init__(self, plan: Plan, clients: int = 1) -> None:
         self._plan, self._clients = plan, clients
-        self._most: dict[str, int] = {}
-        self._requests: dict[str, int] = {}
-        self._replies: dict[str, int] = {}
+        self.request_bytes, self.reply_bytes = cache(self._request_bytes), cache(self._reply_bytes)
 
     def most_bytes(self, kind: str) -> int:
         """Return the most bytes that one client's request and reply of this kind can take."""
-        if kind not in self._most:
-            self._most[kind] = self.request_bytes(kind) + self.reply_bytes(kind)
-        return self._most[kind]
-
-    def request_bytes(self, kind: str) -> int:
-        """Return the most bytes of one request of this kind."""
-        if kind not in self._requests:
-            self._requests[kind] = self._request_bytes(kind)
-        return self._requests[kind]
+        return self.request_bytes(kind) + self.reply_bytes(kind)
 
     def _request_bytes(self, kind: str) -> int:
+        """Return the most bytes of one request of this kind."""
         plan = self._plan
         if kind == "smoothed":
             return wire.message_bytes()  # what it says of masks is counted by itself
@@ -52,13 +45,8 @@ class Limits:
         )
         return down, wire.message_bytes(_emptied(plan.coded_upload_layout), Protocol.of(plan).report("train"))
 
-    def reply_bytes(self, kind: str) -> int:
-        """Return the most bytes of one reply of this kind; an error's text always fits."""
-        if kind not in self._replies:
-            self._replies[kind] = self._reply_bytes(kind)
-        return self._replies[kind]
-
     def _reply_bytes(self, kind: str) -> int:
+        """Return the most bytes of one reply of this kind; an error's text always fits."""
         plan = self._plan
         if kind == "train":
             message = wire.message_bytes(

@@ -97,11 +97,6 @@ class FederationFolder:
         return "::1" if ":" in self.host else "127.0.0.1"
 
     @property
-    def own_address(self) -> str:
-        """str, "host:port" at which this machine's own processes reach the server."""
-        return address(self.own_host, self.port)
-
-    @property
     def listens_at(self) -> str:
         """str, address that the server listens at: all of the machine's, unless sites are on this very machine."""
         if self.host == "localhost" or _is_loopback(self.host):
