@@ -8,7 +8,7 @@ import pytest
 from fedgraft import wire
 from fedgraft.contracts.runtime import fingerprint
 from fedgraft.engine.protocol import transport
-from fedgraft.engine.protocol.fields import ECHO
+from fedgraft.engine.protocol.message_kind import ECHO
 from fedgraft.engine.protocol.transport import ENDING, ENVELOPE, FIELDS, JOINING, leaving
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.running import runner

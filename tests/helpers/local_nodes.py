@@ -6,7 +6,7 @@ from fedgraft import wire
 from fedgraft.runtimes.federation.audit import FILE, AuditLog
 from fedgraft.runtimes.federation.envelope import Order, opened
 from fedgraft.runtimes.federation.journal import Journal
-from fedgraft.runtimes.federation.link import Arrived, Link
+from fedgraft.runtimes.federation.members import Arrived, Link
 from fedgraft.runtimes.federation.node import Node
 from fedgraft.runtimes.federation.nodes_runtime import NodesRuntime
 

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fedgraft.contracts.abilities.private import CountedTask
-from fedgraft.contracts.abilities.summed_statistics import SummedTask
+from fedgraft.contracts.abilities.tasks import SummedTask
 from fedgraft.contracts.capabilities import COUNTED
 from fedgraft.testing.laws import Laws, expect
 from fedgraft.testing.tasks import TaskCase

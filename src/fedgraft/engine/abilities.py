@@ -18,11 +18,11 @@ from fedgraft.contracts.abilities.graphs import LocalGraphTask, StructuredTask
 from fedgraft.contracts.abilities.private import CountedTask
 from fedgraft.contracts.abilities.row_encryption import EncryptedRowsTask
 from fedgraft.contracts.abilities.smoothing import SmoothingTask
-from fedgraft.contracts.abilities.summed_statistics import SummedTask
 from fedgraft.contracts.abilities.tasks import (
     HaloTask,
     ObservedTask,
     PublishingTask,
+    SummedTask,
     SyntheticTask,
 )
 from fedgraft.wire.layouts import Arrays, Layout

@@ -21,8 +21,7 @@ from fedgraft.experiment.storage.sites import PUBLISHED
 from fedgraft.interface.node import plan_of
 from fedgraft.runtimes.federation.folders import FederationFolder
 from fedgraft.runtimes.federation.journal import FORGET
-from fedgraft.runtimes.federation.link import Link
-from fedgraft.runtimes.federation.members import Members
+from fedgraft.runtimes.federation.members import Link, Members
 from fedgraft.runtimes.federation.nodes_runtime import NodesRuntime
 from fedgraft.runtimes.federation.server_link import ServerLink
 from fedgraft.runtimes.federation.signed_requests import node_id

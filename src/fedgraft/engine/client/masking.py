@@ -18,7 +18,7 @@ from fedgraft.engine.privacy.secure_sum import (
     SHARES,
     SIGNATURES,
 )
-from fedgraft.engine.protocol.orders import digest_of
+from fedgraft.engine.protocol.protocol import digest_of
 from fedgraft.errors import BeyondLimitError, ClientError
 from fedgraft.secrets.masked_sum import Member
 from fedgraft.secrets.neighbours import expected, threshold

@@ -7,8 +7,8 @@ the layouts of messages follow from `protocol.forms`. So nobody else asks whethe
 from typing import Any, ClassVar
 
 from fedgraft.contracts import Codec
-from fedgraft.contracts.abilities.summed_statistics import SummedTask
 from fedgraft.contracts.abilities.summing import SumCoding
+from fedgraft.contracts.abilities.tasks import SummedTask
 from fedgraft.engine.privacy.options import Privacy
 from fedgraft.engine.privacy.secure_sum import MOST_BITS, Assurance, SecureSum
 from fedgraft.errors import require

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
-from fedgraft.engine.plan import Plan
-from fedgraft.engine.protocol.fields import Field
-from fedgraft.wire.layouts import Layout
+from fedgraft.engine.plan import REPORTED, SCORES, Plan
+from fedgraft.wire.layouts import Layout, Spec
 
 Names: TypeAlias = Callable[[Plan], tuple[str, ...]]
 Arrays: TypeAlias = Callable[[Plan], Layout]
@@ -152,3 +151,51 @@ class MessageKind:
         first, last = self.rounds.value
         most = plan.rounds if last is None else last
         return first <= round and (round <= most or (last is None and not plan.rounds))
+
+
+WORD, KEYED, ECHO, GATED = "word", "keyed", "echo", "gated"
+"""How a field may be made: of nothing but what the operators chose or a fixed list has; of data, under a key that the
+server has not; of the server's own words; by the gate, or in a way that the policy of the site names."""
+
+
+class Field(NamedTuple):
+    """A field that may leave.
+
+    Args:
+        kind: type of its value.
+        made: one of `WORD`, `KEYED`, `ECHO`, `GATED`.
+        tells: what it tells, for people.
+    """
+
+    kind: type
+    made: str
+    tells: str
+
+
+_SCALARS: Final = {"examples": "sizes", **dict.fromkeys(REPORTED, "losses"), **dict.fromkeys(SCORES, "scores")}
+
+
+def of_arrays(specs: Iterable[Spec]) -> set[str]:
+    """Return the words of arrays. Raises `TypeError` for one whose method does not say what it tells."""
+    words = {spec.name: spec.tells for spec in specs}
+    if unsaid := [name for name, word in words.items() if not word]:
+        raise TypeError(f"The Spec of array {unsaid[0]!r} must say what it tells of a client.")
+    return set(words.values())
+
+
+def of_scalars(plan: Plan, names: Iterable[str]) -> set[str]:
+    """Return the words of scalars: those of every training, or those of a task's profile and of a sampler's scores."""
+    return {"class_counts" if name in plan.task.profile else _SCALARS.get(name, "losses") for name in names}
+
+
+def of_states(plan: Plan) -> set[str]:
+    """Return the word of hidden states, where clients exchange any."""
+    return {"states"} if plan.halo_widths else set()
+
+
+def of_upload(plan: Plan) -> set[str]:
+    """Return the words of an update: of the model's parameters as its task says, of others as who adds them."""
+    learnt = {*plan.model_layout.names, *plan.first_sampler}
+    specs = list(plan.upload_layout)
+    words = of_arrays(spec for spec in specs if spec.name not in learnt)
+    return words | (set(plan.task.update_tells) if learnt & {spec.name for spec in specs} else set())

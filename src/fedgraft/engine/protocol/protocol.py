@@ -1,15 +1,18 @@
 """The kinds of messages of one plan: names and layouts of both directions, and what replies tell."""
 
+import hashlib
 from collections.abc import Callable, Mapping
 from functools import cached_property
 
 from fedgraft.contracts.capabilities import CAPABILITIES
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.privacy.secure_sum import TOTAL
 from fedgraft.engine.protocol import masking_kinds
 from fedgraft.engine.protocol.forms import form_of
 from fedgraft.engine.protocol.message_kind import MessageKind
 from fedgraft.engine.protocol.table import TABLE
 from fedgraft.errors import BeyondLimitError, UnknownRequestError
+from fedgraft.wire import Message
 from fedgraft.wire.layouts import Layout
 
 
@@ -121,3 +124,15 @@ class Protocol:
 def _present(rows: Mapping[str, MessageKind], layout: Callable[[MessageKind], Layout | None]) -> dict[str, Layout]:
     """Return {kind: layout} of the rows that have one."""
     return {name: found for name, row in rows.items() if (found := layout(row)) is not None}
+
+
+def digest_of(plan: Plan, order: Message) -> bytes:
+    """Return a SHA-256 of what all have alike who add to a sum: the model, scales of codes, the total of weights.
+
+    Who was sent another order confirms nobody else.
+    """
+    added, arrays = TABLE[order.kind].added, order.arrays or {}
+    digest = hashlib.sha256(f"{order.kind} {order.report.get(TOTAL, 0.0)}".encode())
+    for spec in added.common(plan) if added else ():
+        digest.update(arrays[spec.name].tobytes())
+    return digest.digest()

@@ -4,8 +4,7 @@ from typing import Final
 
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.plan import AFTER, COLLECTS, Plan
-from fedgraft.engine.protocol.capabilities_of import of_states
-from fedgraft.engine.protocol.message_kind import Addition, MessageKind, Reply, Request, Rounds
+from fedgraft.engine.protocol.message_kind import Addition, MessageKind, Reply, Request, Rounds, of_states
 from fedgraft.engine.protocol.sums import SCORES, coded_arrays, coded_scores
 from fedgraft.wire.layouts import Layout, Spec, joined
 

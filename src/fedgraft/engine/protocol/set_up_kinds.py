@@ -4,8 +4,16 @@ from typing import Final
 
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.secure_sum import TOTAL
-from fedgraft.engine.protocol.capabilities_of import of_arrays, of_scalars
-from fedgraft.engine.protocol.message_kind import Addition, MessageKind, Reply, Request, Rounds, always
+from fedgraft.engine.protocol.message_kind import (
+    Addition,
+    MessageKind,
+    Reply,
+    Request,
+    Rounds,
+    always,
+    of_arrays,
+    of_scalars,
+)
 from fedgraft.engine.protocol.sums import STATISTICS, coded_arrays
 from fedgraft.wire.layouts import Layout
 

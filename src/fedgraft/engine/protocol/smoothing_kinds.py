@@ -6,8 +6,7 @@ from typing import Final
 from fedgraft.engine import boundary_codec
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.halo_sums import MOST, PLACED, ROWS
-from fedgraft.engine.protocol.capabilities_of import of_arrays
-from fedgraft.engine.protocol.message_kind import Addition, MessageKind, Reply, Request, Rounds
+from fedgraft.engine.protocol.message_kind import Addition, MessageKind, Reply, Request, Rounds, of_arrays
 from fedgraft.engine.protocol.scoring_kinds import scored_sums
 from fedgraft.engine.protocol.sums import HOPS, SMOOTHED_ROWS, SMOOTHED_SCORES, TALLIES, coded_arrays, coded_scores
 from fedgraft.wire.layouts import VARIABLE, Layout, Spec, joined

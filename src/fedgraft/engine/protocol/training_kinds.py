@@ -4,8 +4,15 @@ from typing import Final
 
 from fedgraft.engine.plan import REPORTED, SCORES, Plan
 from fedgraft.engine.privacy.secure_sum import SCALES, TOTAL, WEIGHT
-from fedgraft.engine.protocol.capabilities_of import of_scalars, of_states, of_upload
-from fedgraft.engine.protocol.message_kind import Addition, MessageKind, Reply, Request
+from fedgraft.engine.protocol.message_kind import (
+    Addition,
+    MessageKind,
+    Reply,
+    Request,
+    of_scalars,
+    of_states,
+    of_upload,
+)
 from fedgraft.engine.protocol.sums import UPDATES
 from fedgraft.wire.layouts import Layout, Spec, joined
 

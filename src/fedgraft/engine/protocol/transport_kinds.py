@@ -2,8 +2,7 @@
 
 from typing import Final
 
-from fedgraft.engine.protocol.fields import ECHO, GATED, KEYED, WORD, Field
-from fedgraft.engine.protocol.message_kind import MessageKind, Rounds
+from fedgraft.engine.protocol.message_kind import ECHO, GATED, KEYED, WORD, Field, MessageKind, Rounds
 
 _AROUND: Final = {
     "version": Field(int, WORD, "version of envelopes"),

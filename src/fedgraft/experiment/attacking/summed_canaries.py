@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts import randomness
-from fedgraft.contracts.abilities.summed_statistics import SummedTask
+from fedgraft.contracts.abilities.tasks import SummedTask
 from fedgraft.engine.client.own_secrets import noise_of
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.private_sums import flat

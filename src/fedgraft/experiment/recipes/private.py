@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from fedgraft.contracts import Selector
 from fedgraft.contracts.abilities.private import ClippedGradientTask
-from fedgraft.contracts.abilities.summed_statistics import SummedTask
+from fedgraft.contracts.abilities.tasks import SummedTask
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.options import CLIENT
 from fedgraft.engine.protocol.protocol import Protocol

@@ -4,7 +4,7 @@ from dataclasses import replace
 from typing import Any, Final
 
 from fedgraft.contracts import Aggregation, ProbingSelector, Selector, SilentSharing
-from fedgraft.contracts.abilities.summed_statistics import SummedTask
+from fedgraft.contracts.abilities.tasks import SummedTask
 from fedgraft.engine.plan import HOME, Plan
 from fedgraft.engine.server.clock.simulated_clock import Clock
 from fedgraft.engine.server.loop.stopping import Evaluation

@@ -1,13 +1,42 @@
 """Know which node is which client, and what each said of itself when it joined."""
 
 import time
-from collections.abc import Callable, Mapping, Set
-from typing import Any, Final, Protocol
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Mapping, Sequence, Set
+from typing import Any, Final, NamedTuple, Protocol
 
 from fedgraft import wire
 from fedgraft.errors import WireError, printable
 from fedgraft.runtimes.federation.envelope import REFUSED, SERVED, Answer, Order, packed
-from fedgraft.runtimes.federation.link import Link
+
+
+class Arrived(NamedTuple):
+    """What came back for a message of this id; the content is None where there is no answer and none will come."""
+
+    message: str
+    node: int
+    content: bytes | None
+
+
+class Link(ABC):
+    """The way to the nodes. Raises `MachineError` where it is cut."""
+
+    @abstractmethod
+    def nodes(self) -> Collection[int]:
+        """Return the ids of the nodes that are connected."""
+
+    @abstractmethod
+    def send(self, node: int, content: bytes) -> str | None:
+        """Send a message and return its id; None where it was not taken."""
+
+    @abstractmethod
+    def receive(self, messages: Collection[str], seconds: float = 0.0) -> Sequence[Arrived]:
+        """Return what has come back for some messages, each once; wait at most so many seconds for the first."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """Release every resource; safe to call twice."""
+
 
 PROBE_SECONDS: Final = 30.0
 """Seconds after which a node that has not answered is asked who it is: if it answers that, its order is sent again."""

@@ -13,8 +13,7 @@ from fedgraft.contracts.runtime import fingerprint
 from fedgraft.errors import RefusedError, WireError, printable
 from fedgraft.runtimes.federation import envelope
 from fedgraft.runtimes.federation.journal import MOST_HEAD_BYTES, head_in
-from fedgraft.runtimes.federation.link import Arrived, Link
-from fedgraft.runtimes.federation.members import PROBE_SECONDS, Members, Roster
+from fedgraft.runtimes.federation.members import PROBE_SECONDS, Arrived, Link, Members, Roster
 from fedgraft.runtimes.workers.pool import LATE
 from fedgraft.runtimes.workers.remembering import accepted, too_long
 

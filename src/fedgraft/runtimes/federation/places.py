@@ -6,8 +6,7 @@ from typing import Any, Final, TypeAlias
 from fedgraft import wire
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.secure_sum import Assurance
-from fedgraft.engine.protocol.orders import digest_of
-from fedgraft.engine.protocol.protocol import Protocol
+from fedgraft.engine.protocol.protocol import Protocol, digest_of
 from fedgraft.engine.protocol.sums import UPDATES
 from fedgraft.engine.protocol.table import TABLE
 

@@ -6,7 +6,7 @@ from http.client import HTTPException, HTTPResponse
 
 from fedgraft.errors import MachineError
 from fedgraft.runtimes.federation.folders import FederationFolder
-from fedgraft.runtimes.federation.link import Arrived, Link
+from fedgraft.runtimes.federation.members import Arrived, Link
 from fedgraft.runtimes.federation.operator_socket import OperatorConnection
 from fedgraft.runtimes.federation.signed_requests import LOST, MESSAGE, NODE
 

@@ -8,7 +8,7 @@ import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Message, MessageType, RecordDict
 from flwr.serverapp import Grid
 
-from fedgraft.runtimes.federation.link import Arrived, Link
+from fedgraft.runtimes.federation.members import Arrived, Link
 
 DAY_SECONDS: Final = 86400.0
 """How long a message may wait for its node."""
