@@ -5,8 +5,7 @@ import dataclasses
 
 import numpy as np
 
-from fedgraft import contracts
-from fedgraft.contracts import LinearTask
+from fedgraft.contracts import GraphNetworkTask, LinearTask
 from fedgraft.contracts.abilities.graphs import LocalGraphTask
 from fedgraft.engine.server.rounds.server_step import Network
 from fedgraft.errors import InputError
@@ -30,7 +29,7 @@ def laws(cls, /, **options):
     return [*sharing.laws(cls, data=data, **options), *LAWS.held(cls, lambda: Case(cls, options, data))]
 
 
-@LAWS.having(contracts.RefiningSharing)
+@LAWS.where(lambda cls: GraphNetworkTask in cls.needs)
 def what_is_refined_can_be_stored_and_repeats_itself(case: Case) -> None:
     """Return a state that can be stored, by the given draws alone; leave what was given as it was."""
     plan, method = case.plan, case.method

@@ -50,7 +50,6 @@ from fedgraft.contracts.selector import Selector as Selector
 from fedgraft.contracts.server_optimizer import ServerOptimizer as ServerOptimizer
 from fedgraft.contracts.sharing import MovableSharing as MovableSharing
 from fedgraft.contracts.sharing import PersonalSharing as PersonalSharing
-from fedgraft.contracts.sharing import RefiningSharing as RefiningSharing
 from fedgraft.contracts.sharing import Sharing as Sharing
 from fedgraft.contracts.sharing import SilentSharing as SilentSharing
 from fedgraft.contracts.structure import Augmentation as Augmentation

@@ -86,6 +86,22 @@ class Sharing(FittedMethod, ABC, Generic[State]):
     def merge(self, state: State, updates: Sequence[Update]) -> State:
         """Return the state after the accepted uploads, at least one, ascending by client. Never mutates `state`."""
 
+    def refined(
+        self, before: State, merged: State, updates: Sequence[Update], network: GraphNetwork, g: np.random.Generator
+    ) -> State:
+        """Return the state after `merge` with its models trained further, at the server and without data.
+
+        Called of a method that `needs` a `GraphNetworkTask`. Mutates neither state.
+
+        Args:
+            before: that before the merge.
+            merged: that after it.
+            updates: what was merged, at least one.
+            network: the task's.
+            g: what is drawn from.
+        """
+        return merged
+
 
 class PersonalSharing(Sharing[State]):
     """Ability: leave clients with models of their own, even where all parameters travel."""
@@ -139,21 +155,3 @@ class MovableSharing(Sharing[State]):
     @abstractmethod
     def with_model(self, state: State, group: int, model: Arrays) -> State:
         """Return the state with other shared parameters, all of them, in a group's model. Never mutates `state`."""
-
-
-class RefiningSharing(Sharing[State]):
-    """Ability: train what was merged further, at the server and without data; needs a `GraphNetworkTask`."""
-
-    @abstractmethod
-    def refined(
-        self, before: State, merged: State, updates: Sequence[Update], network: GraphNetwork, g: np.random.Generator
-    ) -> State:
-        """Return the state after `merge` with its models trained further. Mutates neither state.
-
-        Args:
-            before: that before the merge.
-            merged: that after it.
-            updates: what was merged, at least one.
-            network: the task's.
-            g: what is drawn from.
-        """

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, nullcontext
 from typing import TYPE_CHECKING, Any
 
-from fedgraft.contracts import RefiningSharing, Runtime
+from fedgraft.contracts import GraphNetworkTask, Runtime
 from fedgraft.engine.server.beginning import Beginning
 from fedgraft.engine.server.loop.loop import Loop
 from fedgraft.engine.server.rounds.merging import Merging
@@ -28,7 +28,7 @@ def loop_of(
     """
     plan, optimizer = experiment.plan, experiment.server_optimizer
     step = ServerStep(plan, optimizer) if optimizer else None
-    refining = Refining(plan) if isinstance(plan.sharing, RefiningSharing) else None
+    refining = Refining(plan) if GraphNetworkTask in plan.sharing.needs else None
     begun = {"statistics": experiment.joined.agreement, "matching": experiment.joined.matching}
     charges = [(purpose, client, sent) for purpose, each in begun.items() for client, sent in each.items()]
     return Loop(

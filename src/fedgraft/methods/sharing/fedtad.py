@@ -17,7 +17,6 @@ from fedgraft.contracts import (
     Indices,
     LocalGraph,
     MovableSharing,
-    RefiningSharing,
     Trainer,
     Update,
 )
@@ -77,7 +76,7 @@ class Lesson:
 
 
 @dataclass(frozen=True)
-class FedTAD(MovableSharing[State], RefiningSharing[State]):
+class FedTAD(MovableSharing[State]):
     """FedTAD: FedAvg, and a server that distils into the global model what each client is reliable in.
 
     A client tells beside its update, for each class c, how far it can be trusted there,

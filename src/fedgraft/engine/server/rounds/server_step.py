@@ -12,7 +12,6 @@ from fedgraft.contracts import (
     GraphNetworkTask,
     Indices,
     MovableSharing,
-    RefiningSharing,
     ServerOptimizer,
     Update,
     randomness,
@@ -64,13 +63,12 @@ class Refining:
     """What a sharing method that refines does behind a merge; the plan's must be one, and its task able to serve it."""
 
     def __init__(self, plan: Plan) -> None:
-        assert isinstance(plan.sharing, RefiningSharing), "it was checked"
-        self._plan, self._sharing = plan, plan.sharing
+        self._plan = plan
 
     def taken(self, before: Any, merged: Any, updates: Sequence[Update], round: int) -> Any:
         """Return the state of the sharing method after its merge in a round, refined."""
         g = randomness.generator(self._plan.seed, "refine", round)
-        return self._sharing.refined(before, merged, updates, self._network, g)
+        return self._plan.sharing.refined(before, merged, updates, self._network, g)
 
     @cached_property
     def _network(self) -> "Network":
