@@ -19,7 +19,7 @@ from fedgraft.experiment.attacking.gradient_canaries import weighed_gradients
 from fedgraft.experiment.attacking.listening import heard, models
 from fedgraft.experiment.attacking.marked_examples import marked_examples
 from fedgraft.experiment.attacking.verdict import guesses_of, verdict
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running.runner import execute
 from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.experiment.storage.run_folder import RunFolder

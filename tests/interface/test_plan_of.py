@@ -3,7 +3,7 @@
 import pytest
 
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.runtimes.federation.site_limits import SiteLimits
 
 node = pytest.importorskip("fedgraft.interface.node", reason="the extra 'flower' is not installed")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.storage.client_files import read_client
 from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.experiment.storage.sharding import _file_names

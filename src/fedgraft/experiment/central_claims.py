@@ -4,7 +4,7 @@ from typing import Any, Final
 
 from fedgraft.contracts import PoissonSelector
 from fedgraft.engine.privacy.central import CentralMechanism
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 
 TRUSTED: Final = "the server"
 """Who sees each update as it is."""
@@ -53,7 +53,7 @@ def part(noise: CentralMechanism) -> dict[str, Any]:
     }
 
 
-def not_covered(experiment: Experiment) -> list[str]:
+def not_covered(experiment: Job) -> list[str]:
     """Return what the operator of the server has beside the model, in words: none of it may be handed on."""
     drawn = [_COHORTS, _TIMES] if isinstance(experiment.selector, PoissonSelector) else []
     return [*drawn, _LOSSES if experiment.plan.at_home else _SCORES]

@@ -10,7 +10,7 @@ from fedgraft.engine.protocol.adversaries import adversaries, replaced
 from fedgraft.engine.protocol.noise import central_noise_in, noise_in
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.experiment import central_claims
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.policies import joining_tells, kinds_of
 
 NEIGHBOURING = "one {unit} is in training or its part is zero"
@@ -25,7 +25,7 @@ EXPERIMENTER = "scores that this machine's experimenter sees, who has all data; 
 SIMULATED = "who knows the seed: in a simulation noise follows from it"
 
 
-def claim_of(experiment: Experiment, clients: int, here: bool = True, numbers: int = 0) -> dict[str, Any] | None:
+def claim_of(experiment: Job, clients: int, here: bool = True, numbers: int = 0) -> dict[str, Any] | None:
     """Return what is claimed of a recipe whose task knows the data; None where sums hold no noise.
 
     `clients` are how many there are. Where they are `here`, on one machine, noise follows from the seed: whoever runs
@@ -56,7 +56,7 @@ def claim_of(experiment: Experiment, clients: int, here: bool = True, numbers: i
     }
 
 
-def _distributed(experiment: Experiment, clients: int, numbers: int, here: bool) -> dict[str, Any]:
+def _distributed(experiment: Job, clients: int, numbers: int, here: bool) -> dict[str, Any]:
     """What is claimed of the run alone where each client adds a share of the noise."""
     plan, privacy, noise = experiment.plan, experiment.plan.privacy, noise_in(experiment.plan, numbers)
     part = {
@@ -81,7 +81,7 @@ def _distributed(experiment: Experiment, clients: int, numbers: int, here: bool)
     }
 
 
-def _central(experiment: Experiment, clients: int, numbers: int, here: bool) -> dict[str, Any]:
+def _central(experiment: Job, clients: int, numbers: int, here: bool) -> dict[str, Any]:
     """The same where the server adds it."""
     noise = central_noise_in(experiment.plan, experiment.selector, clients, numbers)
     return {
@@ -160,7 +160,7 @@ def _times(rounds: int) -> str:
     return "once" if rounds == 1 else str(rounds)
 
 
-def _told(experiment: Experiment) -> list[str]:
+def _told(experiment: Job) -> list[str]:
     """What leaves clients beside sums with noise, in words."""
     plan, told = experiment.plan, Protocol.of(experiment.plan).tells
     words: dict[str, list[str]] = {}
@@ -173,7 +173,7 @@ def _told(experiment: Experiment) -> list[str]:
     return [f"{CAPABILITIES[word]} ({', '.join(kinds)})" for word, kinds in words.items()]
 
 
-def _cohort(experiment: Experiment) -> int:
+def _cohort(experiment: Job) -> int:
     """How many clients a round has; 0 = all."""
     clients = getattr(experiment.selector, "clients", 0)
     return clients if isinstance(clients, int) and not experiment.plan.summed else 0

@@ -15,7 +15,7 @@ import pandas as pd
 from fedgraft.contracts.data import GivenData
 from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.errors import InputError, Interrupted
-from fedgraft.experiment.experiment import Experiment, chosen
+from fedgraft.experiment.job import Job, chosen
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.running.warm_start import Start, start_from
 from fedgraft.experiment.storage.data_notes import without_notes
@@ -30,7 +30,7 @@ from fedgraft.interface.seeds import check_seeds, run_seeds
 from fedgraft.interface.trackers import Followed, followed
 from fedgraft.runtimes.workers.starting import leave_if_starting
 
-Follow: TypeAlias = Callable[[Progress, Experiment, Path], AbstractContextManager[Followed]]
+Follow: TypeAlias = Callable[[Progress, Job, Path], AbstractContextManager[Followed]]
 Finished = TypeVar("Finished", Run, Runs)
 
 DATA = "data"
@@ -38,11 +38,11 @@ DATA = "data"
 
 
 @overload
-def run(recipe: str | Path | Experiment = "fedacs", *, seeds: None = None, **choices: Any) -> Run: ...
+def run(recipe: str | Path | Job = "fedacs", *, seeds: None = None, **choices: Any) -> Run: ...
 @overload
-def run(recipe: str | Path | Experiment = "fedacs", *, seeds: Sequence[int], **choices: Any) -> Runs: ...
+def run(recipe: str | Path | Job = "fedacs", *, seeds: Sequence[int], **choices: Any) -> Runs: ...
 def run(
-    recipe: str | Path | Experiment = "fedacs",
+    recipe: str | Path | Job = "fedacs",
     *,
     data: Any = None,
     out: str | Path | None = None,
@@ -124,9 +124,7 @@ def resume(folder: str | Path, progress: bool = True, before: bool = False, roun
     return Run(folder)
 
 
-def _chosen(
-    recipe: str | Path | Experiment, changes: Mapping[str, Any], secure: bool, begin: Start | None = None
-) -> Experiment:
+def _chosen(recipe: str | Path | Job, changes: Mapping[str, Any], secure: bool, begin: Start | None = None) -> Job:
     """Return the experiment of a recipe with some options changed; `begin` is what its run begins with."""
     switch = "secure=True" if secure else ""
     return chosen(recipe_of(recipe), changes, switch, begin.findings if begin else None)
@@ -135,7 +133,7 @@ def _chosen(
 # --- running ----------------------------------------------------------------------------------------------------------
 
 
-def _run_in_temporary_folder(experiment: Experiment, run: Callable[[Path], Finished]) -> Finished:
+def _run_in_temporary_folder(experiment: Job, run: Callable[[Path], Finished]) -> Finished:
     """Return what is run in a folder that goes when nobody has that any more."""
     root = Path(tempfile.mkdtemp(prefix="fedgraft-"))
     try:
@@ -147,7 +145,7 @@ def _run_in_temporary_folder(experiment: Experiment, run: Callable[[Path], Finis
     return finished
 
 
-def _run_seeds(experiment: Experiment, seeds: Sequence[int], out: str | Path | None, progress: bool) -> Runs:
+def _run_seeds(experiment: Job, seeds: Sequence[int], out: str | Path | None, progress: bool) -> Runs:
     if out is None:
         return _run_in_temporary_folder(experiment, lambda folder: _run_seeds(experiment, seeds, folder, progress))
     say = partial(print, file=sys.stderr) if progress else (lambda line: None)
@@ -158,7 +156,7 @@ def _run_seeds(experiment: Experiment, seeds: Sequence[int], out: str | Path | N
     return Runs(out)
 
 
-def _execute(experiment: Experiment, folder: Path, progress: bool, start: Start | None, follow: Follow) -> Run:
+def _execute(experiment: Job, folder: Path, progress: bool, start: Start | None, follow: Follow) -> Run:
     frames = _given_tables(experiment)
     if frames:
         check_free(folder)
@@ -170,18 +168,18 @@ def _execute(experiment: Experiment, folder: Path, progress: bool, start: Start 
     return Run(folder)
 
 
-def _label(experiment: Experiment) -> str:
+def _label(experiment: Job) -> str:
     """Return a folder's name that says what is run."""
     selector, name = experiment.recipe.sections["selector"]["name"], experiment.recipe.name
     label = name if selector == name else f"{name}-{selector}"
     return label.replace(":", ".").replace("/", ".") or "run"
 
 
-def _given_tables(experiment: Experiment) -> dict[str, pd.DataFrame]:
+def _given_tables(experiment: Job) -> dict[str, pd.DataFrame]:
     return experiment.data.tables() if isinstance(experiment.data, GivenData) else {}
 
 
-def _with_stored_tables(experiment: Experiment, run_folder: RunFolder) -> Experiment:
+def _with_stored_tables(experiment: Job, run_folder: RunFolder) -> Job:
     """Return the experiment with all tables given in memory written to the run's folder and read there."""
     with without_notes():  # told before
         frames = _given_tables(experiment)
@@ -191,7 +189,7 @@ def _with_stored_tables(experiment: Experiment, run_folder: RunFolder) -> Experi
     return experiment.with_changes(paths)
 
 
-def _with_common_tables(experiment: Experiment, folder: Path) -> Experiment:
+def _with_common_tables(experiment: Job, folder: Path) -> Job:
     """Return the experiment with all tables given in memory written to the folder of all seeds and read there."""
     if not (frames := _given_tables(experiment)):
         return experiment

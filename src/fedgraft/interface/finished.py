@@ -13,7 +13,7 @@ import torch
 
 from fedgraft.contracts.abilities.predicting import PredictingTask
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.predicting.export import export, exported
 from fedgraft.experiment.predicting.predict import embeddings, predict
 from fedgraft.experiment.predicting.site_run import load_run
@@ -91,8 +91,8 @@ class Run(Represented):
         return self._stored.ledger.copy()
 
     @cached_property
-    def experiment(self) -> Experiment:
-        """Experiment that was run."""
+    def experiment(self) -> Job:
+        """Job that was run."""
         return stored_experiment(self._stored.run_folder)
 
     @cached_property

@@ -14,7 +14,7 @@ from fedgraft.engine.privacy.policy import Policy
 from fedgraft.engine.privacy.secure_sum import Assurance
 from fedgraft.engine.protocol.codes import POLICY, refused_as
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import Experiment, load
+from fedgraft.experiment.job import Job, load
 from fedgraft.experiment.policies import own_policy, read_policy, require_allowed
 from fedgraft.experiment.predicting.site_run import write_site_run
 from fedgraft.experiment.recipes import server_choices
@@ -94,7 +94,7 @@ def node_of(
 
 def _node(
     folder: NodeFolder,
-    own: Experiment,
+    own: Job,
     data: Sequence[str],
     say: Callable[[str], None],
     allowed: Policy | None,
@@ -140,7 +140,7 @@ def _keep(node: NodeFolder, run: str, left: Sequence[bytes], site: Site, say: Ca
     say(f"A run has ended; what it leaves is in {folder}. Use it: fedgraft predict {folder} -o answers.csv ...")
 
 
-def plan_of(recipe: bytes, own: Experiment, limits: SiteLimits | None = None, allowed: Policy | None = None) -> Plan:
+def plan_of(recipe: bytes, own: Job, limits: SiteLimits | None = None, allowed: Policy | None = None) -> Plan:
     """Return the plan of what a server runs.
 
     Raises `InputError` where it is not what this site has data for, differs from the node's `own` recipe in what the
@@ -160,7 +160,7 @@ def plan_of(recipe: bytes, own: Experiment, limits: SiteLimits | None = None, al
             _check_same(name, section_of(theirs, name), section_of(known, name))
     if strange := sorted({*outside_names(theirs)} - {*outside_names(known)}):
         raise InputError(f"it names the class {strange[0]!r}, which this node's recipe does not")
-    experiment = Experiment.from_toml(text, "The server's recipe")
+    experiment = Job.from_toml(text, "The server's recipe")
     server_choices.check(_said(experiment), _said(reading_as(own, experiment)), limits.allow)
     server_choices.check_told(experiment.selector, own.selector, limits.allow)
     portable.check(experiment.runtime)
@@ -173,7 +173,7 @@ def plan_of(recipe: bytes, own: Experiment, limits: SiteLimits | None = None, al
     return replace(experiment.plan, policy=policy, rounds=rounds, at_sites=True)
 
 
-def _said(experiment: Experiment) -> dict[str, Any]:
+def _said(experiment: Job) -> dict[str, Any]:
     """Return all that a recipe says, as TOML has it."""
     return contents(experiment.to_toml(), "The recipe")
 

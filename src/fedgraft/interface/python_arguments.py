@@ -7,7 +7,7 @@ from typing import Any
 
 from fedgraft.contracts.data import GivenData
 from fedgraft.errors import InputError, unknown
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.recipes.sections import METHODS, SETTINGS, VALUES
@@ -16,9 +16,9 @@ ARGUMENTS = ("out", "start", "progress", "on_round", "track", "seeds", "override
 """What `fedgraft.run` takes beside what a recipe holds."""
 
 
-def recipe_of(recipe: str | Path | Experiment) -> Recipe:
+def recipe_of(recipe: str | Path | Job) -> Recipe:
     """Return the recipe that was given, by its name, its file, or an experiment of it."""
-    return recipe.recipe if isinstance(recipe, Experiment) else Recipe.read(str(recipe))
+    return recipe.recipe if isinstance(recipe, Job) else Recipe.read(str(recipe))
 
 
 def changes_of(choices: Mapping[str, Any]) -> dict[str, Any]:

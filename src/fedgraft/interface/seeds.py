@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from fedgraft.errors import InputError, require
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage.folder_check import EXPERIMENT, SUMMARY, check_free
 from fedgraft.experiment.storage.run_folder import RunFolder
@@ -34,12 +34,12 @@ def check_seeds(seeds: Sequence[Any], parameter: str, got: object, example: str)
 
 
 def run_seeds(
-    experiment: Experiment,
+    experiment: Job,
     seeds: Sequence[int],
     folder: Path,
     quiet: bool,
     say: Callable[[str], object],
-    stored: Callable[[Experiment, Path], Experiment] | None = None,
+    stored: Callable[[Job, Path], Job] | None = None,
 ) -> list[dict[str, Any]]:
     """Run an experiment with every seed, its own not counted, and return the runs' summaries, each with its folder.
 
@@ -63,7 +63,7 @@ def run_seeds(
     return summaries
 
 
-def _begun(experiment: Experiment, folder: Path, stored: Callable[[Experiment, Path], Experiment] | None) -> Experiment:
+def _begun(experiment: Job, folder: Path, stored: Callable[[Job, Path], Job] | None) -> Job:
     """Note what the runs have in common, or hold it against what the folder has."""
     path = folder / RECIPE
     if is_new := not path.is_file():

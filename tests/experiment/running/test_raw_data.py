@@ -16,7 +16,7 @@ from scipy import sparse
 
 from fedgraft import wire
 from fedgraft.contracts.data import Shards
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running import baselines, raw_data
 from fedgraft.experiment.running.raw_data import raw_data_bytes
 from helpers.toy_runs import toy

@@ -14,7 +14,7 @@ from scipy import sparse
 
 from fedgraft import wire
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.storage import client_files, disk
 from fedgraft.experiment.storage.client_files import PACKAGES, client_at, read_client, write_client
 from fedgraft.experiment.storage.provenance import digest_of

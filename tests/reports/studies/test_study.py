@@ -16,7 +16,7 @@ import pytest
 import scipy.io
 
 from fedgraft.errors import InputError, MachineError
-from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import job as jobs
 from fedgraft.reports.studies import running, study, study_files
 from fedgraft.reports.studies.page import tables, write_page
 from fedgraft.reports.studies.processes import Call, Write
@@ -353,7 +353,7 @@ def test_the_studies_that_come_with_fedgraft_name_what_exists():
         kinds = {(c.split.data if found.sets else first, c.model, c.method) for c in cells}
         shared = {data: {**found.common_to(Split(data, "", 0, 1)), "data.root": "anywhere"} for data, _, _ in kinds}
         for data, changes in shared.items():
-            experiments.load(found.recipe_for(data), changes)  # what deals the data and has the yardsticks
+            jobs.load(found.recipe_for(data), changes)  # what deals the data and has the yardsticks
         for data, model, method in kinds:
             found.experiment(data, method, {**shared[data], **({"model.name": model} if model else {})})
         json.dumps(found.panels)

@@ -16,7 +16,7 @@ from fedgraft.engine.privacy.secure_sum import SecureSum
 from fedgraft.experiment.attacking.evidence import Evidence, Weighed
 from fedgraft.experiment.attacking.guesses import Floats, check_enough
 from fedgraft.experiment.attacking.listening import Heard, heard, unscored
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.recipes.discovery import find
 from fedgraft.experiment.running.loops import running
 from fedgraft.experiment.storage.finished_run import FinishedRun
@@ -99,7 +99,7 @@ class _Told(Selector[Any]):
         return state
 
 
-def _replayed(experiment: Experiment, shards: Sequence[Any], rounds: Sequence[Heard]) -> Collection[dict[int, Arrays]]:
+def _replayed(experiment: Job, shards: Sequence[Any], rounds: Sequence[Heard]) -> Collection[dict[int, Arrays]]:
     """Return all updates of each round's cohort, {client: update}: each client trains again from what it was sent."""
     identity, told = find("codecs", "identity")(), _Told()
     plan = replace(experiment.plan, privacy=Privacy(), secure_sum=SecureSum(), uplink=identity)

@@ -23,7 +23,7 @@ from fedgraft.contracts.data import Neighbours
 from fedgraft.engine.client.client_rows import shared_in
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError, WireError
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.client_files import SUFFIX, client_at, elsewhere_at
 from fedgraft.experiment.storage.data_now import DataNow
@@ -41,7 +41,7 @@ NEIGHBOURS: Final = "neighbours.bin"
 _DATA: Final = "data"
 
 
-def pack_site_run(experiment: Experiment, state: RunState, summary: Mapping[str, Any], client: int, name: str) -> bytes:
+def pack_site_run(experiment: Job, state: RunState, summary: Mapping[str, Any], client: int, name: str) -> bytes:
     """Return what a node is handed when a run has ended: its client's model, and its part of the summary."""
     own = {**summary, "test_per_client": {name: summary["test_per_client"].get(name)}}
     model = shared_model(experiment.plan, state, state.best_model, client)
@@ -78,7 +78,7 @@ def write_site_run(
         summary = disk.json_table(json.loads(tree["summary"]))
     except (WireError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"The server has sent something that is no result of a run ({error}).") from error
-    experiment = Experiment.from_toml(recipe.decode(errors="replace"), "The server's recipe")
+    experiment = Job.from_toml(recipe.decode(errors="replace"), "The server's recipe")
     origin = {**origin_of(experiment.recipe.sections, ()), "clients": {name: digest}}
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     contents = {

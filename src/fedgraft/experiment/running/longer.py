@@ -4,13 +4,13 @@ from dataclasses import replace
 
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.storage.run_folder import RunFolder
 
 Stored = tuple[RunState, dict[int, bytes]]
 
 
-def with_rounds(experiment: Experiment, rounds: int, state: RunState | None) -> Experiment:
+def with_rounds(experiment: Job, rounds: int, state: RunState | None) -> Job:
     """Return a stored experiment with another number of rounds in all; `state` is what the run has come to, or None.
 
     Raises `InputError` where the rounds so far would have been others with this number.
@@ -22,7 +22,7 @@ def with_rounds(experiment: Experiment, rounds: int, state: RunState | None) -> 
     return experiment.with_changes({"rounds": rounds})
 
 
-def reopened(run_folder: RunFolder, experiment: Experiment, stored: Stored, wanted: bool) -> Stored:
+def reopened(run_folder: RunFolder, experiment: Job, stored: Stored, wanted: bool) -> Stored:
     """Return a state that has more rounds to make: of a run that has ended, the one before its end.
 
     Answers that were smoothed after the last round are smoothed anew after the new last one.
@@ -58,7 +58,7 @@ def reopened(run_folder: RunFolder, experiment: Experiment, stored: Stored, want
     return replace(stored[0], finished=""), stored[1]
 
 
-def _check_exact(experiment: Experiment, state: RunState) -> None:
+def _check_exact(experiment: Job, state: RunState) -> None:
     """Raise `InputError` where the rounds so far depend on how many were planned."""
     sections, every = experiment.recipe.sections, experiment.settings.evaluation.every
     schedule, selector = sections["training"]["schedule"], sections["selector"]["name"]

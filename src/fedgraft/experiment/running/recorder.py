@@ -11,7 +11,7 @@ from fedgraft.engine.server.loop.loop import Loop
 from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import Interrupted
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.runtimes.workers.signals import Asked
@@ -44,7 +44,7 @@ class Recorder:
         loop: Loop,
         runtime: Runtime,
         run_folder: RunFolder | None,
-        experiment: Experiment,
+        experiment: Job,
         watcher: Watcher,
         interrupted: Asked,
         raw_data: Callable[[], int | None] = lambda: None,

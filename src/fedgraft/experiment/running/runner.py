@@ -21,7 +21,7 @@ from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.loop.loop import Loop
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import AllClientsFailedError, InputError, Interrupted, MachineError, memory_shortage, require
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.own_parameters import joined
 from fedgraft.experiment.policies import require_allowed
 from fedgraft.experiment.recipes.option_names import named_as_in_recipes
@@ -63,8 +63,8 @@ class Sites(Protocol):
     where: str
 
     def joined(
-        self, experiment: Experiment, run: str, count: int | None = None
-    ) -> AbstractContextManager[tuple[Experiment, Runtime, Sequence[Any]]]:
+        self, experiment: Job, run: str, count: int | None = None
+    ) -> AbstractContextManager[tuple[Job, Runtime, Sequence[Any]]]:
         """Enter with a runtime to which the clients have connected, and each client's name and data's fingerprint.
 
         The experiment then says how all read their data. A run that is taken up has the first `count` clients, those
@@ -72,7 +72,7 @@ class Sites(Protocol):
         """
         ...
 
-    def leave(self, experiment: Experiment, state: RunState, summary: Mapping[str, Any]) -> None:
+    def leave(self, experiment: Job, state: RunState, summary: Mapping[str, Any]) -> None:
         """Hand every client what the run leaves it."""
         ...
 
@@ -85,10 +85,10 @@ class Sites(Protocol):
 
 
 def execute(
-    experiment: Experiment,
+    experiment: Job,
     folder: Path | None = None,
     watcher: Watcher | None = None,
-    keep: Callable[[Experiment, RunFolder], Experiment] | None = None,
+    keep: Callable[[Job, RunFolder], Job] | None = None,
     sites: Sites | None = None,
     start: Start | None = None,
 ) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def execute(
         return _train(experiment, shards, run_folder, None, watcher)
 
 
-def _execute_at(sites: Sites, experiment: Experiment, run_folder: RunFolder, watcher: Watcher) -> dict[str, Any]:
+def _execute_at(sites: Sites, experiment: Job, run_folder: RunFolder, watcher: Watcher) -> dict[str, Any]:
     """Run a new experiment whose clients' data are at sites; the summary."""
     if given_network(experiment.recipe.sections):
         raise InputError(
@@ -141,7 +141,7 @@ def _execute_at(sites: Sites, experiment: Experiment, run_folder: RunFolder, wat
 
 def _describe(
     run_folder: RunFolder,
-    experiment: Experiment,
+    experiment: Job,
     about: Mapping[str, Any],
     began: Origin,
     start: Start | None = None,
@@ -163,7 +163,7 @@ def _new(folder: Path) -> Iterator[RunFolder]:
         yield run_folder
 
 
-def execute_on(experiment: Experiment, shards: Sequence[Any], prepared: dict[int, Any]) -> dict[str, Any]:
+def execute_on(experiment: Job, shards: Sequence[Any], prepared: dict[int, Any]) -> dict[str, Any]:
     """Run an experiment on shards that are loaded already, in this process, storing nothing; the summary.
 
     `prepared` keeps the clients' prepared data for the next experiment with the same shards and the same task.
@@ -231,7 +231,7 @@ def resume(
         return _train(experiment, shards, run_folder, stored, watcher or Silent())
 
 
-def _loaded(experiment: Experiment) -> tuple[Experiment, Sequence[Any]]:
+def _loaded(experiment: Job) -> tuple[Job, Sequence[Any]]:
     """The experiment, its task knowing what it must of the data, and the clients' data."""
     STAGE.info("loading data")
     experiment = matched_here(experiment.agreed())
@@ -257,7 +257,7 @@ def environment() -> Mapping[str, Any]:
 
 
 def _train(
-    experiment: Experiment,
+    experiment: Job,
     shards: Sequence[Any],
     run_folder: RunFolder | None,
     stored: Stored | None,
@@ -297,7 +297,7 @@ def _train(
 
 
 def _finish(
-    experiment: Experiment,
+    experiment: Job,
     shards: Sequence[Any],
     run_folder: RunFolder | None,
     stored: Stored | None,

@@ -16,7 +16,7 @@ from fedgraft.engine.server.rounds.averaging import scored_model
 from fedgraft.engine.server.run_state import AFTER_STEPS, RunState
 from fedgraft.errors import AllClientsFailedError
 from fedgraft.experiment.claims import claim_of
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.running import baselines
 from fedgraft.experiment.running.data_table import described
 from fedgraft.experiment.running.remarks import remarks, stale_scores, survival
@@ -30,7 +30,7 @@ CURVE = ("round", "bytes", "seconds", "validation", "test", "flops", "simulated_
 
 
 def summarise(
-    experiment: Experiment, state: RunState, shards: Sequence[Any], fingerprints: Mapping[int, bytes], here: bool = True
+    experiment: Job, state: RunState, shards: Sequence[Any], fingerprints: Mapping[int, bytes], here: bool = True
 ) -> dict[str, Any]:
     """The summary of a run: what `summary.json` holds and `--json` prints.
 
@@ -91,9 +91,7 @@ def summarise(
     }
 
 
-def _remarks(
-    experiment: Experiment, state: RunState, yardsticks: Mapping[str, baselines.Scores], here: bool
-) -> list[str]:
+def _remarks(experiment: Job, state: RunState, yardsticks: Mapping[str, baselines.Scores], here: bool) -> list[str]:
     """Sentences about what is kept, and what it is not held against."""
     said = remarks(experiment.plan, state, baselines.constant(yardsticks))
     missing = baselines.not_tried(experiment, state) if here else ""
@@ -104,7 +102,7 @@ def _remarks(
     return [*said, *(each for each in (survived, missing, last, home, stale) if each)]
 
 
-def _survives(experiment: Experiment, state: RunState) -> dict[str, int] | None:
+def _survives(experiment: Job, state: RunState) -> dict[str, int] | None:
     """{"liars": how many the aggregation rule survives among "clients", the fewest that were merged at a time}.
 
     None where no updates were merged.
@@ -156,7 +154,7 @@ def _after_steps(plan: Plan, state: RunState, names: Sequence[str]) -> dict[str,
     return {"after_local_steps": told}
 
 
-def _privacy(experiment: Experiment, clients: int, here: bool) -> dict[str, Any]:
+def _privacy(experiment: Job, clients: int, here: bool) -> dict[str, Any]:
     """{"privacy": what is claimed}, where sums hold noise."""
     claim = claim_of(experiment, clients, here)
     return {"privacy": claim} if claim else {}

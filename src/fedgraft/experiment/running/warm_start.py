@@ -9,7 +9,7 @@ from typing import Any, Final
 from fedgraft import wire
 from fedgraft.engine.privacy.options import CENTRAL, DISTRIBUTED
 from fedgraft.errors import InputError, WireError
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.own_parameters import Own, fitting
 from fedgraft.experiment.recipes.findings import Finding, UnsuitedError
 from fedgraft.experiment.recipes.recipe import section_of
@@ -44,11 +44,11 @@ class Start:
     rows: Hashes | None = None
     claim: Mapping[str, Any] | None = None
 
-    def reading(self, experiment: Experiment) -> Experiment:
+    def reading(self, experiment: Job) -> Job:
         """Return the experiment with data read as those of that run were, where it does not say, and so split."""
         return self._split(self._agreed(experiment))
 
-    def _split(self, experiment: Experiment) -> Experiment:
+    def _split(self, experiment: Job) -> Job:
         """Return the experiment with rows split by the key of that run, and none scored that it was trained on."""
         if experiment.split_seed is None:
             return experiment
@@ -64,7 +64,7 @@ class Start:
             experiment = experiment.with_data(replace(data, split_seed=seed))
         return replace(experiment, begins=replace(experiment.begins, seen=seen_at_end(self.rows)))
 
-    def tell(self, experiment: Experiment, shards: Sequence[Any]) -> None:
+    def tell(self, experiment: Job, shards: Sequence[Any]) -> None:
         """Log how many rows of clients' data are new since that run, where both are of a user's own tables."""
         if experiment.split_seed is not None and self.rows is not None:
             new, every = new_rows(shards, self.rows)
@@ -72,7 +72,7 @@ class Start:
                 f"{new:,} of {every:,} rows are new since {self.folder}; none that it was trained on is scored."
             )
 
-    def _agreed(self, experiment: Experiment) -> Experiment:
+    def _agreed(self, experiment: Job) -> Job:
         """Return the experiment with data read by what clients of that run agreed on, where it does not say."""
         then = self.sections["data"]
         agreed = then.get("transforms")
@@ -80,7 +80,7 @@ class Start:
             return experiment
         return experiment.reading(agreed)
 
-    def begin(self, experiment: Experiment, began: Origin, names: Sequence[str]) -> Experiment:
+    def begin(self, experiment: Job, began: Origin, names: Sequence[str]) -> Job:
         """Return an experiment, fitted to its data, that begins with this model.
 
         Raises `InputError` where the model is not of the same task, encoder, shapes and names.
@@ -102,7 +102,7 @@ class Start:
         own = self._own(experiment, began, names) if plan.personal else {}
         return experiment.started(self.arrays, replace(experiment.begins, own=own, spent=spent))
 
-    def _own(self, experiment: Experiment, began: Origin, names: Sequence[str]) -> Own:
+    def _own(self, experiment: Job, began: Origin, names: Sequence[str]) -> Own:
         """Return what clients of these names begin with of their own, and say for how many it is known."""
         alike = self._alike(experiment, began)
         own = fitting(experiment.plan, names, {name: self.own[name] for name in alike})
@@ -113,7 +113,7 @@ class Start:
         )
         return own
 
-    def _alike(self, experiment: Experiment, began: Origin) -> list[str]:
+    def _alike(self, experiment: Job, began: Origin) -> list[str]:
         """Return the clients whose own parameters mean the same here: under the same method, of the same names."""
         now, then = experiment.recipe.sections, self.sections
         if then["sharing"]["name"] != now["sharing"]["name"]:
@@ -124,7 +124,7 @@ class Start:
         alike = all(then.get(each) == now.get(each) for each in ("task", *STAGES) if each != "model")
         return [name for name in self.own if alike and before.get(name) == here.get(name)]
 
-    def _check_options(self, experiment: Experiment) -> None:
+    def _check_options(self, experiment: Job) -> None:
         """Raise `InputError` where task or encoder are others, or the task is fitted to other data."""
         now, then = experiment.recipe.sections, self.sections
         names = {field.name for field in fields(type(experiment.plan.task)) if field.name in FITTED}  # type: ignore[arg-type]

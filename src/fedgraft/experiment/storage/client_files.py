@@ -26,7 +26,7 @@ from fedgraft.contracts.data import ClientTables, Data, FittedData, Neighbours, 
 from fedgraft.engine.protocol.codes import SECRET
 from fedgraft.engine.protocol.transport import known_alike
 from fedgraft.errors import InputError, RefusedError, WireError, require_one_of
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.data_notes import without_notes
 from fedgraft.experiment.storage.provenance import digest_of
@@ -126,7 +126,7 @@ def packages_of(data: Data[Any]) -> tuple[str, ...]:
 
 
 def client_at(
-    experiment: Experiment, data: Sequence[str], number: int, name: str, neighbours: Neighbours | None = None
+    experiment: Job, data: Sequence[str], number: int, name: str, neighbours: Neighbours | None = None
 ) -> tuple[Any, str]:
     """Return a client's data at its site, and their fingerprint.
 
@@ -155,7 +155,7 @@ def client_at(
 
 
 def published_at(
-    experiment: Experiment, data: Sequence[str], number: int, name: str, neighbours: Neighbours | None = None
+    experiment: Job, data: Sequence[str], number: int, name: str, neighbours: Neighbours | None = None
 ) -> bytes | None:
     """Return what a client at its site publishes, packed, for all to agree on how data are read.
 
@@ -170,14 +170,14 @@ def published_at(
         return wire.pack(site.published_by(experiment.plan.task, tables, purpose))
 
 
-def matches_at(experiment: Experiment, data: Sequence[str]) -> bool:
+def matches_at(experiment: Job, data: Sequence[str]) -> bool:
     """Whether ids of a client at its site are matched with others'; of a file of `fedgraft shard` they were before."""
     site = experiment.data
     return isinstance(site, MatchedData) and site.matches and Path(data[0]).suffix != SUFFIX
 
 
 def claimed_at(
-    experiment: Experiment,
+    experiment: Job,
     data: Sequence[str],
     number: int,
     name: str,
@@ -201,9 +201,7 @@ def claimed_at(
     return wire.pack({**(masks.claims(claims) if masks else claims)})
 
 
-def elsewhere_at(
-    experiment: Experiment, data: Sequence[str], number: int, name: str, neighbours: Neighbours
-) -> pd.DataFrame:
+def elsewhere_at(experiment: Job, data: Sequence[str], number: int, name: str, neighbours: Neighbours) -> pd.DataFrame:
     """Return the nodes of others to which a site's edges were joined, as `MatchedData.elsewhere_at`.
 
     Arguments as `client_at`; the site knows where these are.
@@ -216,7 +214,7 @@ def elsewhere_at(
         return site.elsewhere_at(experiment.plan.task, _site_tables(site, data, name), purpose)
 
 
-def common_tables(experiment: Experiment, data: Sequence[str], secret: bytes, run: str) -> dict[str, bytes]:
+def common_tables(experiment: Job, data: Sequence[str], secret: bytes, run: str) -> dict[str, bytes]:
     """Return {table that all have alike: fingerprint of its file, under the secret of all}; others as `client_at`."""
     if len(data) == 1 and Path(data[0]).suffix == SUFFIX:
         return {}
@@ -226,7 +224,7 @@ def common_tables(experiment: Experiment, data: Sequence[str], secret: bytes, ru
 
 
 def client_of_tables(
-    experiment: Experiment,
+    experiment: Job,
     tables: Mapping[str, str | Path],
     number: int,
     name: str,
@@ -243,7 +241,7 @@ def client_of_tables(
     return derived_shard(task, number, shard, seed, experiment.split_seed)
 
 
-def _of_file(experiment: Experiment, path: Path, number: int, name: str) -> tuple[Any, str]:
+def _of_file(experiment: Job, path: Path, number: int, name: str) -> tuple[Any, str]:
     file = read_client(path, packages_of(experiment.data))
     if file.task != experiment.task_name:
         raise InputError(f"{path} holds data for task {file.task!r}; the recipe is for {experiment.task_name!r}.")

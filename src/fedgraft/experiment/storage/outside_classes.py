@@ -15,7 +15,7 @@ from pathlib import Path
 
 from fedgraft.contracts import given_networks
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import Experiment, WarmStart
+from fedgraft.experiment.job import Job, WarmStart
 from fedgraft.experiment.own_parameters import parted
 from fedgraft.experiment.recipes.recipe import contents, outside_names
 from fedgraft.experiment.recipes.sections import Section
@@ -51,7 +51,7 @@ def note_made(sections: Section) -> None:
             _note(names)
 
 
-def stored_experiment(run_folder: RunFolder) -> Experiment:
+def stored_experiment(run_folder: RunFolder) -> Job:
     """Return the experiment of a run's folder.
 
     Raises `InputError` for a run of another format; and, before anything is imported, where it names classes outside
@@ -66,7 +66,7 @@ def stored_experiment(run_folder: RunFolder) -> Experiment:
             f"on this machine had them. If you trust them: fedgraft trust {run_folder.folder}"
         )
     _take_network(run_folder, text)
-    experiment = Experiment.from_toml(text, str(where))
+    experiment = Job.from_toml(text, str(where))
     start = run_folder.origin().get("start", {})
     (arrays, own), rows = parted(_first_model(run_folder)), run_folder.seen() if start else None
     seen = None if rows is None else seen_before(rows)

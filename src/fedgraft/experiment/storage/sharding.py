@@ -12,7 +12,7 @@ import tomli_w
 
 from fedgraft.contracts.data import names_of
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.storage import disk, folder_check
 from fedgraft.experiment.storage.client_files import SUFFIX, packages_of, write_client
 from fedgraft.runtimes.federation.folders import file_name
@@ -22,7 +22,7 @@ CLIENTS: Final = "clients.toml"
 FILES: Final = "clients"
 
 
-def shard(experiment: Experiment, folder: Path, written: Callable[[str, Path, int], None]) -> list[Path]:
+def shard(experiment: Job, folder: Path, written: Callable[[str, Path, int], None]) -> list[Path]:
     """Write a recipe's data to a folder, a file for each client.
 
     Args:

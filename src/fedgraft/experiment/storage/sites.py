@@ -11,7 +11,7 @@ from fedgraft.contracts.data import Neighbours
 from fedgraft.engine.protocol.codes import SECRET
 from fedgraft.engine.protocol.transport import keyed
 from fedgraft.errors import InputError, RefusedError, WireError, require
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.recipes.agreeing import is_unsaid
 from fedgraft.experiment.storage.client_files import (
     LACKS_SECRET,
@@ -67,7 +67,7 @@ class Site:
         neighbours: what is known of the others.
     """
 
-    own: Experiment
+    own: Job
     data: Sequence[str]
     number: int
     name: str
@@ -101,7 +101,7 @@ class Site:
         site's log. What is said of data is keyed: who lacks a secret of the sites can try no data until it fits. Raises
         `InputError` for data that do not fit.
         """
-        theirs, own = Experiment.from_toml(recipe.decode(errors="replace"), "The server's recipe"), self.own
+        theirs, own = Job.from_toml(recipe.decode(errors="replace"), "The server's recipe"), self.own
         own = reading_as(own, theirs)
         tables: dict[str, Tree] = {**common_tables(own, self.data, self.secret, run)}
         about: dict[str, Tree] = {"name": self.name, "tables": tables, **versions()}
@@ -136,7 +136,7 @@ class Site:
         require(length == SECRET_BYTES, "The length of a secret", f"{SECRET_BYTES} bytes (masks.secret)", length)
         return hmac.digest(self.own_secret, purpose.encode() + nonce, "sha256")
 
-    def _seals(self, own: Experiment) -> bool:
+    def _seals(self, own: Job) -> bool:
         """Whether rows are sealed. Raises `InputError` where the secret for it is missing."""
         if own.plan.sealed is None:
             return False
@@ -145,14 +145,14 @@ class Site:
             raise RefusedError(said, SECRET)
         return True
 
-    def _hashes(self, own: Experiment) -> bool:
+    def _hashes(self, own: Job) -> bool:
         """Whether ids are matched by the secret: with another one than the others have, nothing would be."""
         return matches_at(own, self.data) and not _is_private(own)
 
-    def _published(self, own: Experiment) -> bytes | None:
+    def _published(self, own: Job) -> bytes | None:
         return published_at(own, self.data, self.number, self.name, self.neighbours)
 
-    def _claimed(self, own: Experiment, masks: Masks | None = None) -> bytes | None:
+    def _claimed(self, own: Job, masks: Masks | None = None) -> bytes | None:
         return claimed_at(own, self.data, self.number, self.name, self.neighbours, self.secret, masks)
 
     def _answered(self, masks: Masks | None, order: Arrays) -> bytes:
@@ -165,11 +165,11 @@ class Site:
             raise InputError(f"The server has sent what are no points of others' edges: {error}.") from error
 
 
-def _is_private(experiment: Experiment) -> bool:
+def _is_private(experiment: Job) -> bool:
     return isinstance(experiment.data, MatchedData) and experiment.data.is_private
 
 
-def reading_as(own: Experiment, theirs: Experiment) -> Experiment:
+def reading_as(own: Job, theirs: Job) -> Job:
     """Return a site's experiment with what clients agreed on, as the server's says, where its own recipe does not."""
     if own.agreement_known or not theirs.agreement_known:
         return own

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.recipes.recipe import parse_override
 from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.experiment.storage import sharding
@@ -37,7 +37,7 @@ def shard(
     def written(name: str, path: Path, size: int) -> None:
         say(f"{name}: {human_bytes(size)} in {path}")
 
-    paths = sharding.shard(experiments.load(recipe, overrides), out, written)
+    paths = sharding.shard(jobs.load(recipe, overrides), out, written)
     say(f"{len(paths)} clients and {sharding.RECIPE} in {out}")
     if as_json:
         print_json({"folder": str(out), "recipe": sharding.RECIPE, "clients": len(paths), "files": [*map(str, paths)]})

@@ -13,7 +13,7 @@ from fedgraft.experiment.recipes.units import human_seconds
 from fedgraft.reports.advising.candidates import LOCAL, Candidate
 from fedgraft.reports.advising.cells import Cells, equal
 from fedgraft.reports.advising.limits import TIME, WORK, Limit, StoppedError, human_operations
-from fedgraft.reports.advising.questions import ALONE, LEAST_SEEDS, ONE_PLACE, TOGETHER, Job, Question
+from fedgraft.reports.advising.questions import ALONE, LEAST_SEEDS, ONE_PLACE, TOGETHER, Question, Trial
 
 
 @dataclass
@@ -30,7 +30,7 @@ class Asking:
     say: Callable[[str], None]
     heavy: dict[str, float] = field(default_factory=dict)
     """{recipe: operations that a run of it would take}, of those that would take too many."""
-    skipped: dict[Job, str] = field(default_factory=dict)
+    skipped: dict[Trial, str] = field(default_factory=dict)
     """{job that was not done: the option whose limit left it out}."""
     ran: int = 0
     """Jobs that were not done before."""
@@ -78,12 +78,12 @@ class Asking:
         cells = {job.seed: cell for job, cell in self.cells.done.items() if job.row == (TOGETHER, candidate.name)}
         return {seed: cell["validation"] for seed, cell in cells.items() if "refused" not in cell}
 
-    def _jobs(self) -> Iterator[Job]:
+    def _jobs(self) -> Iterator[Trial]:
         seeds, any_model = self.question.seeds, self.question.choice.recipes[0]
         for group in (seeds[:LEAST_SEEDS], seeds[LEAST_SEEDS:]):
             for seed in group:
                 for alone in self.question.choice.alone:
-                    yield Job(ALONE, alone.name, seed, alone.name, any_model)
+                    yield Trial(ALONE, alone.name, seed, alone.name, any_model)
             leader = self.leader
             ordered = [*([leader] if leader else []), *(c for c in self.question.choice.recipes if c != leader)]
             for candidate in ordered:
@@ -92,12 +92,12 @@ class Asking:
                 yield from self._trained_alone(candidate, seeds if group[:1] != seeds[:1] else group)
             for seed in group:
                 for name in self.question.choice.central:
-                    yield Job(ONE_PLACE, name, seed, name, any_model)
+                    yield Trial(ONE_PLACE, name, seed, name, any_model)
 
-    def _of(self, candidate: Candidate, seeds: tuple[int, ...], is_best: bool) -> Iterator[Job]:
+    def _of(self, candidate: Candidate, seeds: tuple[int, ...], is_best: bool) -> Iterator[Trial]:
         """A recipe's runs; beside those of the best so far, and of the first that can be run, its model alone."""
         for seed in seeds:
-            run = Job(TOGETHER, candidate.name, seed, "", candidate)
+            run = Trial(TOGETHER, candidate.name, seed, "", candidate)
             if candidate.name in self.heavy or self._refused(candidate):
                 return
             yield run
@@ -112,17 +112,17 @@ class Asking:
     def _refused(self, candidate: Candidate) -> bool:
         return any("refused" in cell for job, cell in self.cells.done.items() if job.row == (TOGETHER, candidate.name))
 
-    def _trained_alone(self, candidate: Candidate, seeds: tuple[int, ...]) -> Iterator[Job]:
+    def _trained_alone(self, candidate: Candidate, seeds: tuple[int, ...]) -> Iterator[Trial]:
         """The candidate's model trained by each client alone; where another's is the same, that one's."""
-        own = Job(ALONE, f"{candidate.name}'s model", seeds[0], LOCAL, candidate)
+        own = Trial(ALONE, f"{candidate.name}'s model", seeds[0], LOCAL, candidate)
         wanted = self.question.settings(own)["sections"]
         for other in self.question.choice.recipes:
-            job = Job(ALONE, f"{other.name}'s model", seeds[0], LOCAL, other)
+            job = Trial(ALONE, f"{other.name}'s model", seeds[0], LOCAL, other)
             if self.question.settings(job)["sections"] == wanted:
-                yield from (Job(ALONE, job.name, seed, LOCAL, other) for seed in seeds)
+                yield from (Trial(ALONE, job.name, seed, LOCAL, other) for seed in seeds)
                 return
 
-    def _do(self, job: Job) -> None:
+    def _do(self, job: Trial) -> None:
         left, expected = self.limit.operations - self.spent, self._expected(job)
         counted = job.yardstick in ("", LOCAL)  # other yardsticks take no operations of clients
         if self.limit.time_is_up or (counted and (left <= 0 or expected > left)):
@@ -144,7 +144,7 @@ class Asking:
         outcome = cell.get("refused") or f"{cell['validation']:.4f} on validation"
         self.say(f"{self._called(job)}: {outcome}, in {human_seconds(cell['job_seconds'])}; {self._left}")
 
-    def _note_stopped(self, job: Job, error: StoppedError) -> None:
+    def _note_stopped(self, job: Trial, error: StoppedError) -> None:
         self.spent += error.spent
         self.skipped[job] = error.limit
         if error.needed and job.kind == TOGETHER:
@@ -152,7 +152,7 @@ class Asking:
         would = f"; it would take {human_operations(error.needed)}" if error.needed else ""
         self.say(f"{self._called(job)}: stopped for {error.limit}{would}, {self._left}")
 
-    def _expected(self, job: Job) -> float:
+    def _expected(self, job: Trial) -> float:
         """Return about how many operations a job takes, by those that were done; 0 where nothing is known."""
         alike = [cell["operations"] for other, cell in self.cells.done.items() if other.row == job.row]
         if alike:
@@ -170,5 +170,5 @@ class Asking:
         left = self.limit.operations - self.spent
         return f"{human_operations(left)} left" if left > 0 else "no work is left"
 
-    def _called(self, job: Job) -> str:
+    def _called(self, job: Trial) -> str:
         return f"{job.name}, {job.kind}, seed {job.seed}"

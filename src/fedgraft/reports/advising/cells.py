@@ -15,14 +15,14 @@ from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError, InputError
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.running import baselines
 from fedgraft.experiment.running.loops import running
 from fedgraft.experiment.running.runner import execute
 from fedgraft.experiment.storage import disk
 from fedgraft.reports.advising.candidates import LOCAL
 from fedgraft.reports.advising.limits import Following, Limit, StoppedError, pooled
-from fedgraft.reports.advising.questions import Job, Question, key_of
+from fedgraft.reports.advising.questions import Question, Trial, key_of
 
 Cell = dict[str, Any]
 """Result of a job: "validation" and "test"; of a federated run also "pooled", "own", "bytes" ...; or "refused".
@@ -40,9 +40,9 @@ class Cells:
 
     question: Question
     folder: Path
-    done: dict[Job, Cell] = field(default_factory=dict)
+    done: dict[Trial, Cell] = field(default_factory=dict)
 
-    def find(self, job: Job) -> Cell | None:
+    def find(self, job: Trial) -> Cell | None:
         """Return the result of a job that was done with the same settings; None if it was not."""
         if job in self.done:
             return self.done[job]
@@ -59,7 +59,7 @@ class Cells:
         self.done[job] = cell
         return cell
 
-    def run(self, job: Job, limit: Limit) -> Cell:
+    def run(self, job: Trial, limit: Limit) -> Cell:
         """Do a job and keep its result. Raises `StoppedError` where it would take more than the limit."""
         began, settings = time.monotonic(), self.question.settings(job)
         try:
@@ -77,15 +77,15 @@ class Cells:
         self.done[job] = cell
         return cell
 
-    def run_folder(self, job: Job) -> Path | None:
+    def run_folder(self, job: Trial) -> Path | None:
         """Return the stored run of a federated job; None if there is none."""
         folder = self.folder / "runs" / key_of(job, self.question.settings(job))
         return folder if (folder / "summary.json").is_file() else None
 
-    def _path(self, job: Job, settings: Mapping[str, Any]) -> Path:
+    def _path(self, job: Trial, settings: Mapping[str, Any]) -> Path:
         return self.folder / "cells" / f"{key_of(job, settings)}.json"
 
-    def _federated(self, job: Job, key: str, limit: Limit) -> Cell:
+    def _federated(self, job: Trial, key: str, limit: Limit) -> Cell:
         experiment = self.question.experiment(job.candidate, job.seed)
         folder = self.folder / "runs" / key
         shutil.rmtree(folder, ignore_errors=True)  # of a run that did not end
@@ -114,7 +114,7 @@ class Cells:
             "curve": curve,
         }
 
-    def _yardstick(self, job: Job, limit: Limit) -> Cell:
+    def _yardstick(self, job: Trial, limit: Limit) -> Cell:
         shards = self.question.shards(job.seed)
         experiment = self.question.experiment(job.candidate, job.seed)
         experiment = experiment.fitted(shards)
@@ -153,7 +153,7 @@ Scored = list[dict[str, float]]
 """A client's scores by split, a round each."""
 
 
-def trained_alone(experiment: Experiment, shards: Sequence[Any], metric: str, limit: Limit) -> dict[str, Any]:
+def trained_alone(experiment: Job, shards: Sequence[Any], metric: str, limit: Limit) -> dict[str, Any]:
     """Return {"validation": score, "test": score} of clients that train alone, in the round that is best for all.
 
     And "test_per_client", each client's own test score there, in order; None where it has none; and the "operations".
@@ -189,7 +189,7 @@ def trained_alone(experiment: Experiment, shards: Sequence[Any], metric: str, li
     return {**rounds[best], "test_per_client": told, "operations": spent}
 
 
-def _rounds(experiment: Experiment, shard: Any) -> tuple[Scored, int]:
+def _rounds(experiment: Job, shard: Any) -> tuple[Scored, int]:
     """A client's scores in every round that is scored, those of smoothed answers alone if there are; its operations."""
     by_round: Scored = []
     smoothed = experiment.plan.smoothing is not None

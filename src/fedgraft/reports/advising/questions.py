@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgraft.errors import InputError, nearest, require
-from fedgraft.experiment.experiment import Experiment, build
+from fedgraft.experiment.job import Job, build
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.data_tasks import task_of
 from fedgraft.experiment.recipes.recipe import Recipe
@@ -32,7 +32,7 @@ LEAST_SEEDS = 2
 
 
 @dataclass(frozen=True)
-class Job:
+class Trial:
     """A score to find, with one seed of data and training, for the row of this kind and name.
 
     `yardstick` is what is computed, "" for a federated run, and `candidate` whose experiment it is or whose model is
@@ -106,7 +106,7 @@ class Question:
             raise errors[0]
         return Choice(tuple(fitting), listed.alone, listed.central)
 
-    def experiment(self, candidate: Candidate, seed: int, yardsticks: bool = False) -> Experiment:
+    def experiment(self, candidate: Candidate, seed: int, yardsticks: bool = False) -> Job:
         """Return a candidate's experiment on the data, within the budget; `yardsticks`: whether with its own.
 
         A recipe that chooses more clients than there are chooses all of them, unless the user says how many.
@@ -137,7 +137,7 @@ class Question:
             self._digests[seed] = digest_of(shards)
         return self._loaded[seed]
 
-    def settings(self, job: Job) -> dict[str, Any]:
+    def settings(self, job: Trial) -> dict[str, Any]:
         """Return what a job's score depends on, as JSON has it."""
         if job.seed not in self._digests:
             self.shards(job.seed)
@@ -155,7 +155,7 @@ class Question:
         return settings
 
 
-def key_of(job: Job, settings: Mapping[str, Any]) -> str:
+def key_of(job: Trial, settings: Mapping[str, Any]) -> str:
     """Return a job's name as a file's: of other settings, another."""
     plain = "".join(letter if letter.isalnum() or letter == "_" else "-" for letter in job.name).replace("--", "-")
     code = hashlib.blake2b(json.dumps(settings, sort_keys=True).encode(), digest_size=4).hexdigest()

@@ -12,8 +12,8 @@ from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
-from fedgraft.experiment import experiment as experiments
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment import job as jobs
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.recipes.sections import Section
@@ -155,10 +155,10 @@ class Study:
         of_data = self.sets.get(data, {}).get("recipe", self.recipe)
         return str(self.methods[method].get("recipe", of_data) if method else of_data)
 
-    def experiment(self, data: str, method: str, changes: Mapping[str, Any]) -> Experiment:
+    def experiment(self, data: str, method: str, changes: Mapping[str, Any]) -> Job:
         """A method's experiment on a data set, with changes that its own are made on top of."""
         own = self.methods[method].get("changes", {})
-        return experiments.load(self.recipe_for(data, method), {**changes, **own})
+        return jobs.load(self.recipe_for(data, method), {**changes, **own})
 
     def settings(self, cell: Cell) -> Section:
         """Return the settings of a cell by section; other settings are another experiment."""

@@ -1,4 +1,4 @@
-"""An experiment: one choice for each of the seven questions, plus data, budget and seed, as a recipe says it.
+"""A job: one choice for each of the seven questions, plus data, budget and seed, as a recipe says it.
 
 Everything is checked and every method built before any data are loaded. Unknown sections and keys are errors.
 """
@@ -101,8 +101,11 @@ class Joined:
 
 
 @dataclass(frozen=True)
-class Experiment:
-    """A checked experiment; every method is built, nothing is loaded yet. `recipe` has every option of every method."""
+class Job:
+    """A checked recipe, ready to run: every method is built, nothing is loaded yet.
+
+    `recipe` has every option of every method.
+    """
 
     recipe: Recipe
     data: Data[Any]
@@ -137,7 +140,7 @@ class Experiment:
         """Whether it is known how data are read, as it is where clients need not agree on anything."""
         return not isinstance(self.data, FittedData) or self.data.agreement is not None
 
-    def agreed(self) -> "Experiment":
+    def agreed(self) -> "Job":
         """Return the experiment with data read by what all clients agree on, such as a column's mean.
 
         Their data are read here where that is not known yet.
@@ -148,7 +151,7 @@ class Experiment:
             published = self.data.published(self.plan.task, self.seed)
             return self.agreed_from({client: wire.pack(each) for client, each in enumerate(published)})
 
-    def agreed_from(self, published: Mapping[int, bytes], at_sites: bool = False) -> "Experiment":
+    def agreed_from(self, published: Mapping[int, bytes], at_sites: bool = False) -> "Job":
         """Return the experiment with data read by what clients agree on, from what each has published, packed.
 
         At sites, where nobody has all data, the task then knows what it must of them, as far as clients have told.
@@ -160,16 +163,16 @@ class Experiment:
             reading = reading.with_data(agreed.named_data)
         return reading.with_task(agreed.task_at_sites()) if at_sites or self.data.splits_by_agreement else reading
 
-    def reading(self, agreement: Tree) -> "Experiment":
+    def reading(self, agreement: Tree) -> "Job":
         """Return the experiment with data read by what clients agreed on in another run."""
         assert isinstance(self.data, FittedData), "others have nothing to agree on"
         return self.with_data(self.data.agreeing(agreement))
 
-    def with_data(self, data: Data[Any]) -> "Experiment":
+    def with_data(self, data: Data[Any]) -> "Job":
         """Return the experiment on a data set of the same name."""
         return replace(self, data=data, recipe=self._resolved(data=data))
 
-    def after(self, **sent: Any) -> "Experiment":
+    def after(self, **sent: Any) -> "Job":
         """Return the experiment with what clients have sent before the run, by the fields of `Joined`."""
         return replace(self, joined=replace(self.joined, **sent))
 
@@ -190,7 +193,7 @@ class Experiment:
         return self.recipe.to_toml()
 
     @classmethod
-    def from_toml(cls, text: str, where: str = "The stored experiment") -> "Experiment":
+    def from_toml(cls, text: str, where: str = "The stored experiment") -> "Job":
         """An experiment from its resolved recipe; `where` that is, such as its file, for errors."""
         recipe = Recipe.parsed(text, where)
         try:
@@ -198,7 +201,7 @@ class Experiment:
         except InputError as error:
             raise InputError(f"{where}: {error}") from error
 
-    def fitted(self, shards: Sequence[Any]) -> "Experiment":
+    def fitted(self, shards: Sequence[Any]) -> "Job":
         """Return the experiment with a task that knows what it must of the data, and a cohort of no more than all.
 
         Raises `InputError` where the task was told otherwise.
@@ -214,7 +217,7 @@ class Experiment:
         suiting.check_told(self.plan.task, task)
         return self.with_task(task, fitted)
 
-    def among(self, count: int) -> "Experiment":
+    def among(self, count: int) -> "Job":
         """Return the experiment with a cohort of no more than so many clients, with a note where one was asked for.
 
         Where sums hold noise and it is not said of how many clients, it follows from the cohort.
@@ -227,16 +230,16 @@ class Experiment:
         fewer: Any = replace(self.selector, clients=count)  # type: ignore[type-var]
         return replace(self, selector=fewer, recipe=self._resolved(selector=fewer))._with_noise_of(count, count)
 
-    def _with_noise_of(self, cohort: int, clients: int) -> "Experiment":
+    def _with_noise_of(self, cohort: int, clients: int) -> "Job":
         if (plan := private.with_shares(self.plan, cohort, clients)) is self.plan:
             return self
         return replace(self, plan=plan, recipe=self.recipe.with_sections({"privacy": plain(asdict(plan.privacy))}))
 
-    def at_sites(self) -> "Experiment":
+    def at_sites(self) -> "Job":
         """Return the experiment on data that nobody here has."""
         return replace(self, plan=replace(self.plan, at_sites=True))
 
-    def with_task(self, task: Task[Any, Any], sharing: Sharing[Any] | None = None) -> "Experiment":
+    def with_task(self, task: Task[Any, Any], sharing: Sharing[Any] | None = None) -> "Job":
         """Return the experiment with a task that knows what it must of data, and what depends on it fitted to it."""
         task = discovery.construct(type(task), "task", discovery.options_of(task))
         sharing = sharing or fitted_to(self.plan.sharing, "sharing", task)
@@ -248,20 +251,22 @@ class Experiment:
         recipe = self._resolved(sharing=sharing, sampler=sampler, **stages)
         return replace(self, plan=plan, recipe=recipe.with_sections({"task": {**before["task"], **known}}))
 
-    def with_changes(self, changes: Mapping[str, Any]) -> "Experiment":
+    def with_changes(self, changes: Mapping[str, Any]) -> "Job":
         """Return the experiment with some keys changed, as by overrides."""
         recipe = self.recipe.changed(changes).asking(changes.keys())
         return build(recipe).started(self.plan.start, self.begins)
 
-    def started(self, start: Arrays, begins: WarmStart) -> "Experiment":
+    def started(self, start: Arrays, begins: WarmStart) -> "Job":
         """Return the experiment that begins with shared parameters, {} = drawn ones, and with more of a run."""
         begun = replace(self, begins=begins)
         return replace(begun, plan=replace(self.plan, start=start)) if start else begun
 
 
-def load(
-    recipe: str, overrides: Mapping[str, Any] | None = None, switch: str = "", also: Also | None = None
-) -> Experiment:
+Experiment = Job
+"""Its public name of before."""
+
+
+def load(recipe: str, overrides: Mapping[str, Any] | None = None, switch: str = "", also: Also | None = None) -> Job:
     """An experiment from a recipe's name or TOML file, and overrides {"section.key": value}.
 
     `switch` is what a user calls the switch for secure sums that is on, such as "--secure"; "" = none is. `also` says
@@ -270,13 +275,13 @@ def load(
     return chosen(Recipe.read(recipe), overrides or {}, switch, also)
 
 
-def chosen(recipe: Recipe, changes: Mapping[str, Any], switch: str = "", also: Also | None = None) -> Experiment:
+def chosen(recipe: Recipe, changes: Mapping[str, Any], switch: str = "", also: Also | None = None) -> Job:
     """An experiment of a recipe with overrides; further arguments as of `load`."""
-    made: Experiment = secured.built(build, recipe, changes, switch, also)
+    made: Job = secured.built(build, recipe, changes, switch, also)
     return replace(made, recipe=made.recipe.asking((*recipe.asked, *changes)))
 
 
-def build(recipe: Recipe) -> Experiment:
+def build(recipe: Recipe) -> Job:
     """Check everything and build every method. Raises `InputError` for whatever is wrong."""
     recipe = with_encoder(replace(recipe, sections=renamed(recipe.sections)))
     _check_sections(recipe.sections)
@@ -326,7 +331,7 @@ def build(recipe: Recipe) -> Experiment:
     plan = sealed_by_data(recipe, plan, data)
     optimizer = suiting.server_optimizer_of(recipe, sharing)
     parts = (data, plan, selector, aggregation, optimizer, runtime, stopping, settings, yardsticks)
-    made = Experiment(recipe, *parts)
+    made = Job(recipe, *parts)
     return replace(made, recipe=replace(recipe, sections=_resolved(made, task_name)))
 
 
@@ -354,7 +359,7 @@ def _check_sections(content: Section) -> None:
             raise InputError(f"[{section}] needs a name, or {instead}. Known: {known}.")
 
 
-def _resolved(made: Experiment, task: str) -> Section:
+def _resolved(made: Job, task: str) -> Section:
     """Every option of every method with its value, but for what is not used, as TOML can hold it."""
     recipe, plan, stopping = made.recipe, made.plan, made.stopping
     content, task_options = recipe.sections, discovery.options_of(plan.task)
