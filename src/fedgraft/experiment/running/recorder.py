@@ -11,7 +11,6 @@ from fedgraft.engine.server.loop.loop import Loop
 from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import Interrupted
-from fedgraft.experiment.job import Job
 from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.runtimes.workers.signals import Asked
@@ -44,18 +43,19 @@ class Recorder:
         loop: Loop,
         runtime: Runtime,
         run_folder: RunFolder | None,
-        experiment: Job,
+        every_seconds: float,
+        is_private: bool,
         watcher: Watcher,
         interrupted: Asked,
         raw_data: Callable[[], int | None] = lambda: None,
         at_sites: bool = False,
     ) -> None:
         self._loop, self._runtime, self._run_folder, self._watcher = loop, runtime, run_folder, watcher
-        self._every_seconds, self._interrupted = experiment.settings.checkpoint.every_seconds, interrupted
+        self._every_seconds, self._interrupted = every_seconds, interrupted
         self._stored_at = time.monotonic()
         self._took = 0.0  # to store the last one
         self._raw_data, self._said, self._at_sites = raw_data, False, at_sites
-        self._is_private = experiment.plan.collection.claims
+        self._is_private = is_private
 
     def after_round(self, state: RunState, row: Row) -> None:
         """Store the row, now and then the state; stop here if the user asked to."""

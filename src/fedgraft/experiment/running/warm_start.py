@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from fedgraft import wire
+from fedgraft.contracts.data import names_of
 from fedgraft.engine.privacy.options import CENTRAL, DISTRIBUTED
 from fedgraft.errors import InputError, WireError
 from fedgraft.experiment.job import Job
@@ -64,7 +65,7 @@ class Start:
             experiment = experiment.with_data(replace(data, split_seed=seed))
         return replace(experiment, begins=replace(experiment.begins, seen=seen_at_end(self.rows)))
 
-    def tell(self, experiment: Job, shards: Sequence[Any]) -> None:
+    def _count_new(self, experiment: Job, shards: Sequence[Any]) -> None:
         """Log how many rows of clients' data are new since that run, where both are of a user's own tables."""
         if experiment.split_seed is not None and self.rows is not None:
             new, every = new_rows(shards, self.rows)
@@ -80,11 +81,12 @@ class Start:
             return experiment
         return experiment.reading(agreed)
 
-    def begin(self, experiment: Job, began: Origin, names: Sequence[str]) -> Job:
-        """Return an experiment, fitted to its data, that begins with this model.
+    def begin(self, experiment: Job, began: Origin, shards: Sequence[Any]) -> Job:
+        """Return an experiment, fitted to its data, `shards`, that begins with this model.
 
         Raises `InputError` where the model is not of the same task, encoder, shapes and names.
         """
+        self._count_new(experiment, shards)
         self._check_options(experiment)
         if found := self.findings(experiment.recipe.sections):
             raise UnsuitedError.of(found)
@@ -99,7 +101,7 @@ class Start:
         if not plan.variants:
             self._check_names(began)
         spent = {name: self.claim[name] for name in _SPENT if name in self.claim} if self.claim else {}
-        own = self._own(experiment, began, names) if plan.personal else {}
+        own = self._own(experiment, began, names_of(shards)) if plan.personal else {}
         return experiment.started(self.arrays, replace(experiment.begins, own=own, spent=spent))
 
     def _own(self, experiment: Job, began: Origin, names: Sequence[str]) -> Own:

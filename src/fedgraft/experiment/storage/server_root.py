@@ -13,11 +13,14 @@ from fedgraft.experiment.storage.folder_check import SECRET
 _BYTES: Final = 32
 
 
-def make_root(folder: Path, experiment: Job) -> None:
-    """Put a new secret into a new run's folder, for its owner alone, where the server draws from one."""
-    if _needed(experiment):
-        with disk.written(folder):
-            disk.replace(folder, {SECRET: secrets.token_bytes(_BYTES)}, disk.PRIVATE)
+def make_root(folder: Path, experiment: Job) -> bytes:
+    """Put a new secret into a new run's folder, for its owner alone; b"" where the server draws from none."""
+    if not _needed(experiment):
+        return b""
+    root = secrets.token_bytes(_BYTES)
+    with disk.written(folder):
+        disk.replace(folder, {SECRET: root}, disk.PRIVATE)
+    return root
 
 
 def root_in(folder: Path, experiment: Job) -> bytes:

@@ -1,0 +1,176 @@
+"""Settle a job with its data, here or at sites, before anything of it is run."""
+
+import json
+import logging
+import os
+import platform
+import secrets
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+from functools import cache
+from importlib.metadata import version
+from typing import Any, NamedTuple, Protocol
+
+from fedgraft.contracts import Runtime
+from fedgraft.contracts.data import Shards
+from fedgraft.engine.server.run_state import RunState
+from fedgraft.errors import InputError
+from fedgraft.experiment.job import Job
+from fedgraft.experiment.own_parameters import joined
+from fedgraft.experiment.policies import require_allowed
+from fedgraft.experiment.running.baselines import STAGE
+from fedgraft.experiment.running.remarks import stale_scores
+from fedgraft.experiment.running.warm_start import Start
+from fedgraft.experiment.seen_rows import content_of, rows_of
+from fedgraft.experiment.storage.folder_check import FEDERATION, RUN
+from fedgraft.experiment.storage.matching import matched_here
+from fedgraft.experiment.storage.outside_classes import given_network, note_made
+from fedgraft.experiment.storage.provenance import SPENT, Origin, check_clients, origin_of
+from fedgraft.experiment.storage.run_folder import RunFolder
+from fedgraft.experiment.storage.server_root import make_root, root_in
+from fedgraft.wire.layouts import digest
+
+LOG = logging.getLogger("fedgraft.experiment.running.runner")
+VERY_MANY = 5_000
+"""Clients from which on a note says what it takes to score all."""
+LIBRARIES = ("fedgraft", "torch", "numpy", "scipy", "pandas")
+
+
+class Sites(Protocol):
+    """Where the clients of a federation are: their data are loaded there.
+
+    Attributes:
+        where: the federation's folder.
+    """
+
+    where: str
+
+    def joined(
+        self, experiment: Job, run: str, count: int | None = None
+    ) -> AbstractContextManager[tuple[Job, Runtime, Sequence[Any]]]:
+        """Enter with a runtime to which the clients have connected, and each client's name and data's fingerprint.
+
+        The experiment then says how all read their data. A run that is taken up has the first `count` clients, those
+        with which it began.
+        """
+        ...
+
+    def leave(self, experiment: Job, state: RunState, summary: Mapping[str, Any]) -> None:
+        """Hand every client what the run leaves it."""
+        ...
+
+    def fingerprints(self, memories: Mapping[int, bytes]) -> dict[int, bytes]:
+        """Return {client: fingerprint of what it remembers}, of what the runtime's `memories` yielded.
+
+        {} where nobody but the sites knows it: a fingerprint would let the server try data until it fits.
+        """
+        ...
+
+
+class Remote(NamedTuple):
+    """Where clients are that are not here, the runtime to which they have connected, and the server's secret."""
+
+    sites: Sites
+    runtime: Runtime
+    root: bytes
+
+
+@dataclass(frozen=True)
+class Settled:
+    """A job that is ready to run.
+
+    Args:
+        job: fitted to its data.
+        shards: all clients' data, or of clients at sites their names and fingerprints.
+        began: what the run began with, as `origin.json` holds it.
+        remote: where clients are; None for here.
+        about: what else `environment.json` is to say, such as of which federation the run is.
+    """
+
+    job: Job
+    shards: Sequence[Any]
+    began: Origin = field(default_factory=dict)
+    remote: Remote | None = None
+    about: Mapping[str, Any] = field(default_factory=dict)
+
+    @property
+    def fingerprints(self) -> Callable[[Mapping[int, bytes]], dict[int, bytes]]:
+        """The function from what clients remember to {client: its fingerprint}."""
+        return self.remote.sites.fingerprints if self.remote else self.job.runtime.fingerprints
+
+
+@contextmanager
+def settled_here(experiment: Job, start: Start | None) -> Iterator[Settled]:
+    """Enter with clients' data, loaded; `start` is the model to begin with, None draws one."""
+    STAGE.info("loading data")
+    experiment = matched_here((experiment if start is None else start.reading(experiment)).agreed())
+    shards = experiment.shards()
+    if isinstance(shards, Shards) and len(shards) >= VERY_MANY and not experiment.settings.evaluation.sample:
+        LOG.warning(
+            f"Each scoring makes the data of all {len(shards):,} clients, and yardsticks need all at once; "
+            "evaluation.sample=100 scores a hundred clients, the same ones in every round."
+        )
+    experiment = experiment.fitted(shards)
+    if stale := stale_scores(experiment.selector, experiment.plan.sampler, experiment.settings.evaluation.every):
+        LOG.warning(stale)
+    if experiment.plan.policy.limits:
+        require_allowed(experiment, experiment.plan.policy, "Section [policy]")
+    began = origin_of(experiment.recipe.sections, shards, experiment.plan.task)
+    if start is not None:
+        experiment = start.begin(experiment, began, shards)
+        spent = {SPENT: json.dumps(dict(experiment.begins.spent))} if experiment.begins.spent else {}
+        model = digest(joined(experiment.plan.start, experiment.begins.own))
+        began = {**began, "start": {"model": model, "run": str(start.folder.resolve()), **spent}}
+    yield Settled(experiment, shards, began)
+
+
+@contextmanager
+def settled_at(sites: Sites, experiment: Job, run_folder: RunFolder) -> Iterator[Settled]:
+    """Enter once the clients at sites have joined a new run."""
+    if given_network(experiment.recipe.sections):
+        raise InputError(
+            "model is a network that was given as an instance, which the nodes of a federation do not have; "
+            'give its class and options: model={"name": "package.module:Class", ...}.'
+        )
+    run = secrets.token_hex(16)
+    with sites.joined(experiment, run) as (experiment, runtime, clients):
+        experiment = experiment.among(len(clients))
+        remote = Remote(sites, runtime, make_root(run_folder.folder, experiment))
+        began, about = origin_of(experiment.recipe.sections, clients), {RUN: run, FEDERATION: sites.where}
+        yield Settled(experiment.at_sites(), clients, began, remote, about)
+
+
+@contextmanager
+def settled_again(
+    experiment: Job, run_folder: RunFolder, began: Origin, where: str, sites: Sites | None
+) -> Iterator[Settled]:
+    """Enter with the clients of a run that is taken up; `where` names its recipe or state, for errors."""
+    if sites is None:
+        STAGE.info("loading data")
+        shards = experiment.shards()
+        check_clients(began, shards, where)
+        yield Settled(experiment, shards, began)
+        return
+    count = len(began["clients"])
+    with sites.joined(experiment, run_folder.environment()[RUN], count) as (experiment, runtime, clients):
+        check_clients(began, clients, where)
+        root = root_in(run_folder.folder, experiment)
+        yield Settled(experiment.at_sites(), clients, began, Remote(sites, runtime, root))
+
+
+def describe(run_folder: RunFolder, settled: Settled) -> None:
+    """Make a folder a run's: what is run, on which versions and machine, and what it begins with."""
+    job, sections = settled.job, settled.job.recipe.sections
+    is_parted = settled.remote is None and job.split_seed is not None
+    seen = content_of(rows_of(settled.shards, job.begins.seen)) if is_parted else b""
+    about, first = {**environment(), **settled.about}, joined(job.plan.start, job.begins.own)
+    run_folder.describe(job.to_toml(), about, settled.began, first, given_network(sections), seen)
+    note_made(sections)
+
+
+@cache  # stays what it is while a process lives, and reading versions takes longer than a round of a small run
+def environment() -> Mapping[str, Any]:
+    """Return what a run depends on: versions and machine."""
+    machine = {"python": platform.python_version(), "platform": platform.platform(), "cores": os.cpu_count()}
+    return {**machine, **{name: version(name) for name in LIBRARIES}}
