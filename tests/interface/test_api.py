@@ -267,7 +267,7 @@ def test_a_run_that_cannot_begin_leaves_nothing_behind(tmp_path):
     assert tmp_path.is_dir(), "an empty folder that was there stays"
 
 
-@pytest.mark.parametrize("where", ["runtimes.processes.InProcess", "experiment.running.loops.loop_of"])
+@pytest.mark.parametrize("where", ["runtimes.workers.in_process.InProcess", "experiment.running.loops.loop_of"])
 def test_nor_does_one_that_breaks_before_its_first_checkpoint(tmp_path, monkeypatch, where):
     def broken(*_):
         raise RuntimeError("can't allocate memory")

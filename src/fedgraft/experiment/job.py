@@ -35,11 +35,8 @@ from fedgraft.experiment.own_parameters import Own
 from fedgraft.experiment.recipes import discovery, private, secured, suiting
 from fedgraft.experiment.recipes.agreeing import agree
 from fedgraft.experiment.recipes.codec_sections import build_codec, build_rows, resolved_codec, sealed_by_data
-from fedgraft.experiment.recipes.data_tasks import task_of
-from fedgraft.experiment.recipes.encoder_sections import without_layers
+from fedgraft.experiment.recipes.discovery import named_as_in_recipes
 from fedgraft.experiment.recipes.findings import Also
-from fedgraft.experiment.recipes.given_models import with_encoder
-from fedgraft.experiment.recipes.option_names import named_as_in_recipes
 from fedgraft.experiment.recipes.recipe import (
     DEFAULT_NAMES,
     EXTENDS,
@@ -60,9 +57,15 @@ from fedgraft.experiment.recipes.sections import (
     plain,
 )
 from fedgraft.experiment.recipes.suiting import check_merging, check_needs, fitted_to
-from fedgraft.experiment.recipes.task_sections import build_task, stage_name
+from fedgraft.experiment.recipes.task_sections import (
+    build_task,
+    stage_name,
+    task_of,
+    with_encoder,
+    without_layers,
+    yardsticks_of,
+)
 from fedgraft.experiment.recipes.units import parse_bytes, with_sizes
-from fedgraft.experiment.recipes.yardstick_choice import yardsticks_of
 from fedgraft.experiment.seen_rows import untested
 from fedgraft.wire.layouts import Arrays, Tree
 

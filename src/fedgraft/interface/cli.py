@@ -17,7 +17,6 @@ from typing import Annotated, Any
 import click
 import typer
 from click.shell_completion import CompletionItem
-from rich.text import Text
 from typer.core import TyperGroup
 
 from fedgraft.errors import (
@@ -33,7 +32,7 @@ from fedgraft.errors import (
     unknown,
 )
 from fedgraft.experiment.recipes.recipe_files import recipes
-from fedgraft.interface.commands.options import SETTINGS, messages
+from fedgraft.interface.commands.options import SETTINGS, say
 from fedgraft.interface.loading import load
 from fedgraft.runtimes.workers import signals
 
@@ -203,7 +202,7 @@ def _first_line(command: str) -> str:
 def _fail(error: Exception, code: int) -> None:
     text = str(error).strip()
     lines = text.split("\n") if isinstance(error, AllClientsFailedError) else [text]  # a line for each client
-    messages.print(Text.assemble(("error:", "red"), " ", "\n".join(map(printable, lines))))
+    say("\n".join(map(printable, lines)), "error:")
     sys.exit(code)
 
 

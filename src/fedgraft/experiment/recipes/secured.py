@@ -6,12 +6,12 @@ from dataclasses import fields, replace
 from typing import Any, Final, TypeVar
 
 from fedgraft.contracts import Aggregation, Selector
-from fedgraft.engine.plan import Plan
+from fedgraft.engine.plan import HOME, Plan
 from fedgraft.engine.privacy.collection import collection_of
 from fedgraft.engine.privacy.secure_sum import MASKED
 from fedgraft.engine.server.loop.stopping import Stopping
 from fedgraft.errors import InputError
-from fedgraft.experiment.recipes import central, discovery, private, scored_at_home, secure_sums
+from fedgraft.experiment.recipes import central, discovery, private, secure_sums
 from fedgraft.experiment.recipes.findings import Also, Finding, UnsuitedError
 from fedgraft.experiment.recipes.recipe import RENAMED, Recipe, as_changes
 from fedgraft.experiment.recipes.sections import METHODS, Section, Settings
@@ -44,7 +44,7 @@ def checked(
     if plan.privacy.active and not plan.secure_sum.active:  # it needs secure sums: all that these need is told, too
         summing = replace(plan, secure_sum=replace(plan.secure_sum, name=MASKED))
         found += secure_sums.found(summing, selector, aggregation, settings)
-    more = [*_of_few(plan, clients), *scored_at_home.found(plan, selector, stopping)]
+    more = [*_of_few(plan, clients), *_scored_at_home(plan, selector, stopping)]
     if found := [*found, *private.found(plan, selector, stopping), *more]:
         raise UnsuitedError.of(found)
     return plan
@@ -182,3 +182,26 @@ def _told(before: Section, after: Section) -> str:
     old, new = as_changes(before), as_changes(after)
     changed = {key: value for key, value in new.items() if key != NAME and (key not in old or old[key] != value)}
     return ", ".join(f"{key} to {value!r}" for key, value in changed.items())
+
+
+_FRAME: Final = f"evaluation.at = {HOME!r} has no score leave a client, but {{why}}: {{instead}}"
+
+
+def _scored_at_home(plan: Plan, selector: Selector[Any], stopping: Stopping) -> list[Finding]:
+    """Return what would be another result without scores."""
+    if not plan.at_home:
+        return []
+    found = list[Finding]()
+    if stopping.patience:
+        found.append(Finding("patience would end a run by them", "patience = 0", {"patience": 0}))
+    learners = {"selector": (selector, "random"), "sampler": (plan.sampler, "uniform")}
+    for section, (method, instead) in learners.items():
+        if getattr(method, "learns_from_scores", False):
+            change = {f"{section}.name": instead}
+            why = f"{section} {type(method).__name__} learns from them"
+            found.append(Finding(why, f"{section}.name = {instead!r}", change))
+    if plan.smoothing is not None:
+        found.append(
+            Finding("a way to smooth answers is chosen by them", "answers.smoothing = 0", {"answers.smoothing": 0})
+        )
+    return [replace(each, frame=_FRAME) for each in found]

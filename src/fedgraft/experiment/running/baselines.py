@@ -10,7 +10,9 @@ sending all their data once would cost.
 import hashlib
 import json
 import logging
-from collections.abc import Iterable, Mapping, Sequence
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
@@ -30,12 +32,37 @@ from fedgraft.errors import FedgraftError, InputError
 from fedgraft.experiment.job import Job
 from fedgraft.experiment.recipes.discovery import find
 from fedgraft.experiment.recipes.sections import STAGES, Settings
-from fedgraft.experiment.recipes.yardstick_choice import TRAINED_YARDSTICKS
+from fedgraft.experiment.recipes.task_sections import TRAINED_YARDSTICKS
 from fedgraft.experiment.running.loops import running
 from fedgraft.experiment.running.raw_data import made_when_used, raw_data_bytes
-from fedgraft.experiment.storage.cache import folder, remembered
 from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.runtimes.processes import Processes
+
+
+def folder(kind: str) -> Path:
+    """Return where the entries of a kind are, such as "yardsticks"."""
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "fedgraft" / kind
+
+
+def remembered(path: Path, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return what was computed once, here or by an earlier process, and is kept in a file.
+
+    Args:
+        path: the file; its name is the fingerprint.
+        compute: what returns the entry, a JSON object.
+    """
+    with suppress(OSError, ValueError, RecursionError):
+        if isinstance(entry := json.loads(path.read_text()), dict):
+            return entry
+    entry = compute()
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(f".{os.getpid()}.new")
+        temporary.write_text(json.dumps(entry))
+        temporary.replace(path)
+    return entry
+
 
 STAGE = logging.getLogger("fedgraft.stage")
 """Told what is done before the first round and after the last one; progress shows it."""

@@ -12,7 +12,7 @@ from fedgraft.engine.server.loop.loop import Loop
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import AllClientsFailedError, InputError, Interrupted, MachineError, memory_shortage
 from fedgraft.experiment.job import Job
-from fedgraft.experiment.recipes.option_names import named_as_in_recipes
+from fedgraft.experiment.recipes.discovery import named_as_in_recipes
 from fedgraft.experiment.running import baselines
 from fedgraft.experiment.running.baselines import STAGE
 from fedgraft.experiment.running.loops import loop_of, running

@@ -18,7 +18,7 @@ from fedgraft.errors import AllClientsFailedError
 from fedgraft.experiment.claims import claim_of
 from fedgraft.experiment.job import Job
 from fedgraft.experiment.running import baselines
-from fedgraft.experiment.running.data_table import described
+from fedgraft.experiment.running.raw_data import described
 from fedgraft.experiment.running.remarks import remarks, stale_scores, survival
 from fedgraft.wire.layouts import Arrays, digest
 

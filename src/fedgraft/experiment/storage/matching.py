@@ -12,7 +12,7 @@ from fedgraft.contracts.data import Neighbours
 from fedgraft.contracts.values import Halo
 from fedgraft.errors import InputError, WireError
 from fedgraft.experiment.job import Job
-from fedgraft.experiment.recipes.option_names import named_as_in_recipes
+from fedgraft.experiment.recipes.discovery import named_as_in_recipes
 from fedgraft.experiment.storage import disk
 from fedgraft.wire.layouts import Arrays
 from fedgraft.wire.masking import (

@@ -8,8 +8,6 @@ from typing import Annotated, Any, Final
 
 import typer
 import typer.core
-from rich.console import Console
-from rich.text import Text
 
 from fedgraft.errors import printable
 
@@ -58,12 +56,14 @@ Target = Annotated[
     ),
 ]
 
-messages = Console(stderr=True, highlight=False, soft_wrap=True)
 
+def say(line: str, mark: str = "") -> None:
+    """Print a line for people, on standard error; a `mark` before it is red."""
+    from rich.console import Console  # `--help` and `show` need none of it
+    from rich.text import Text
 
-def say(line: str) -> None:
-    """Tell people one line, on standard error."""
-    messages.print(Text(printable(line)))
+    text = Text.assemble((mark, "red"), " " * bool(mark), line if mark else printable(line))
+    Console(stderr=True, highlight=False, soft_wrap=True).print(text)
 
 
 def print_json(value: Any) -> None:
@@ -73,8 +73,10 @@ def print_json(value: Any) -> None:
 
 def print_table(headings: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
     """Print a table for people, on standard output; without headings they are not shown. None is a dash."""
-    from rich import box  # `--help` needs neither
+    from rich import box
+    from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=box.SIMPLE, show_header=any(headings))
     for heading in headings:

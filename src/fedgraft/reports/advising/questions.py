@@ -11,9 +11,9 @@ from typing import Any
 from fedgraft.errors import InputError, nearest, require
 from fedgraft.experiment.job import Job, build
 from fedgraft.experiment.recipes import discovery
-from fedgraft.experiment.recipes.data_tasks import task_of
 from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.recipes.sections import STAGES, Section
+from fedgraft.experiment.recipes.task_sections import task_of
 from fedgraft.experiment.recipes.units import parse_bytes
 from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.reports.advising.candidates import LOCAL, Candidate, Choice, choice_of
