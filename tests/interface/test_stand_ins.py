@@ -17,7 +17,7 @@ NAMES = sorted({*recipes(), *METHODS, *SETTINGS, *VALUES, *chain(*map(discovery.
 UNKNOWN = ["fedacss", "Oort", "trainin", "seeds", "zzz", ""]
 SCRIPT = """
 import json, sys
-from fedgraft.interface.loading import load
+from fedgraft.interface.commands.options import load
 from fedgraft.interface.stand_ins import stand_ins
 
 def said(name):

@@ -25,8 +25,7 @@ from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.interface.finished import Run
 from fedgraft.interface.progress import Progress
 from fedgraft.interface.python_arguments import changes_of, data_of, recipe_of
-from fedgraft.interface.seed_runs import Runs
-from fedgraft.interface.seeds import check_seeds, run_seeds
+from fedgraft.interface.seed_runs import Runs, check_seeds, run_seeds
 from fedgraft.interface.trackers import Followed, followed
 from fedgraft.runtimes.workers.starting import leave_if_starting
 

@@ -32,8 +32,7 @@ from fedgraft.errors import (
     unknown,
 )
 from fedgraft.experiment.recipes.recipe_files import recipes
-from fedgraft.interface.commands.options import SETTINGS, say
-from fedgraft.interface.loading import load
+from fedgraft.interface.commands.options import SETTINGS, load, say
 from fedgraft.runtimes.workers import signals
 
 FAILED, BAD_INPUT, BUDGET_TOO_SMALL, BY_SIGNAL = 1, 2, 3, 128

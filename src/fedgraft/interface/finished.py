@@ -20,7 +20,7 @@ from fedgraft.experiment.predicting.site_run import load_run
 from fedgraft.experiment.recipes.units import human_bytes, human_failures, human_seconds
 from fedgraft.experiment.storage.finished_run import FinishedRun, load_model
 from fedgraft.experiment.storage.outside_classes import stored_experiment
-from fedgraft.interface.python_words import python_words
+from fedgraft.interface.python_arguments import python_words
 from fedgraft.reports.figures import figures
 from fedgraft.reports.figures.choice_figures import why_chosen
 from fedgraft.reports.figures.curve_figures import score

@@ -1,7 +1,9 @@
 """Read what the user gave in Python: a recipe, options as keyword arguments, data of any kind."""
 
+import re
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +13,31 @@ from fedgraft.experiment.job import Job
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.recipes.sections import METHODS, SETTINGS, VALUES
+
+_COMMAND = re.compile(r"('fedgraft [^']*'|fedgraft [a-z]+ [A-Z]+ --[a-z-]+ [A-Z]+)")
+"""What is a whole command and stays one."""
+_OPTION = re.compile(r"(?<![\w-])--([a-z][a-z_-]*)")
+
+
+def in_python(text: str) -> str:
+    """Return a text with `--some-name` as `some_name`, but for what is a whole command.
+
+    >>> in_python("--pairs has no rows; try 'fedgraft run RECIPE --from RUN'.")
+    "pairs has no rows; try 'fedgraft run RECIPE --from RUN'."
+    """
+    parts = _COMMAND.split(text)
+    parts[::2] = [_OPTION.sub(lambda match: match[1].replace("-", "_"), part) for part in parts[::2]]
+    return "".join(parts)
+
+
+@contextmanager
+def python_words() -> Iterator[None]:
+    """Raise an `InputError` from in here in Python's words."""
+    try:
+        yield
+    except InputError as error:
+        raise InputError(in_python(str(error))) from error
+
 
 ARGUMENTS = ("out", "start", "progress", "on_round", "track", "seeds", "overrides", "secure")
 """What `fedgraft.run` takes beside what a recipe holds."""

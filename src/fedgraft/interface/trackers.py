@@ -15,7 +15,7 @@ from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import missing_extra, unknown
 from fedgraft.experiment.job import Job
 from fedgraft.experiment.running.recorder import Watcher
-from fedgraft.reports.pages.settings import flat
+from fedgraft.reports.pages.outcome import flat
 from fedgraft.reports.stored.stored_runs import after_local_steps, yardsticks_of
 
 LOG = logging.getLogger("fedgraft.trackers")

@@ -4,9 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from fedgraft.reports.advising.candidates import LOCAL, Candidate
 from fedgraft.reports.advising.limits import TIME, WORK, Limit, StoppedError
-from fedgraft.reports.advising.questions import ALONE, TOGETHER, Trial
+from fedgraft.reports.advising.questions import ALONE, LOCAL, TOGETHER, Candidate, Trial
 from fedgraft.reports.advising.verdict import FEDERATE, KEEP_APART, Row, judge
 
 FIRST, SECOND, THIRD = (Candidate(name, name, "") for name in ("first", "second", "third"))

@@ -1,20 +1,30 @@
 """Canaries in sums of gradients: which examples had a part in the sums of all rounds."""
 
-from collections.abc import Sequence
-from typing import Any, Final
+import copy
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, ClassVar, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
-from fedgraft.contracts import Indices
+from fedgraft.contracts import Indices, Outcome, Selection, Selector, Sharing, View, randomness
 from fedgraft.contracts.abilities.clipping import ClippedGradientTask
-from fedgraft.engine.client.clipped_gradients import PART
+from fedgraft.contracts.abilities.summed_statistics import SummedTask
+from fedgraft.engine.client.clipped_gradients import PART, shortened
+from fedgraft.engine.client.own_secrets import noise_of
+from fedgraft.engine.plan import Plan
+from fedgraft.engine.privacy.options import Privacy
 from fedgraft.engine.privacy.private_sums import flat, numbers_of
+from fedgraft.engine.privacy.secure_sum import SecureSum
 from fedgraft.experiment.attacking.evidence import Evidence, Weighed
-from fedgraft.experiment.attacking.guesses import Floats
-from fedgraft.experiment.attacking.listening import Heard, heard, models
-from fedgraft.experiment.attacking.marked_examples import Marked, marked_examples
+from fedgraft.experiment.attacking.guesses import Floats, Marked, check_enough, marked_examples
+from fedgraft.experiment.attacking.listening import Heard, heard, models, unscored
+from fedgraft.experiment.job import Job
+from fedgraft.experiment.recipes.discovery import find
+from fedgraft.experiment.running.loops import running
 from fedgraft.experiment.storage.finished_run import FinishedRun
-from fedgraft.wire.layouts import Layout
+from fedgraft.wire.layouts import Arrays, Layout
 
 _Task = ClippedGradientTask[Any, Any]
 _WHOLE: Final = 1e12
@@ -82,3 +92,155 @@ def _summed(task: _Task, layout: Layout, module: Any, data: Any, examples: Indic
         found = task.clipped(module, data, examples[at : at + PART], longest)
         total -= flat(found, layout)
     return total
+
+
+def client_canaries(run: FinishedRun, count: int) -> tuple[NDArray[np.bool_], Floats, int]:
+    """Train a run's recipe again, with some clients' updates zero; return who was in, scores, and how many sums.
+
+    Each client is a canary, or as many as `count` says. Who is left out trains, and sends noise alone.
+    """
+    experiment, clients = run.experiment, len(run.shards)
+    check_enough(min(count, clients))
+    g = randomness.generator(experiment.seed, "canaries")
+    canaries = np.sort(g.choice(clients, min(count, clients), replace=False))
+    inside = g.random(len(canaries)) < 0.5
+    silenced = _silencing(experiment.plan.sharing, frozenset(canaries[~inside].tolist()))
+    rounds = heard(replace(experiment, plan=replace(experiment.plan, sharing=silenced)), list(run.shards))
+    return inside, weighed_updates(run, canaries.tolist(), rounds).scores, len(rounds)
+
+
+def weighed_updates(run: FinishedRun, canaries: Sequence[int], rounds: Sequence[Heard]) -> Weighed:
+    """Return what sums of updates say of some clients: of shortened updates and of whole ones, the likelier.
+
+    The attacker knows all clients' data, so all of their updates of the models that were sent.
+    """
+    plan = run.plan
+    found = [Evidence(len(canaries)) for _ in range(2)]
+    for each, updates in zip(rounds, _replayed(run.experiment, run.shards, rounds), strict=True):
+        for evidence, longest in zip(found, (each.length, np.inf), strict=True):
+            cut = {k: flat(shortened(updates[k], longest), plan.upload_layout) for k in each.clients}
+            parts = {k: each.share * numbers for k, numbers in cut.items()}  # where nobody tells who took part
+            total = np.sum(list(parts.values()), axis=0)
+            nothing = np.zeros(len(total))
+            own = np.stack([parts.get(k, nothing) for k in canaries])
+            evidence.add(own, total - flat(each.total, plan.upload_layout))
+    return max((evidence.weighed() for evidence in found), key=lambda weighed: weighed.likelihood)
+
+
+def _silencing(sharing: Sharing[Any], gone: frozenset[int]) -> Sharing[Any]:
+    """Return a sharing method that does as another, but whose updates of some clients are zero."""
+    kind: type = type(sharing)
+
+    class Silencing(kind):  # type: ignore[misc]
+        """The same method, of whose clients some send nothing."""
+
+        def local_update(self, trainer: Any, received: Arrays, memory: Any) -> tuple[Arrays, Any]:
+            """Train, and upload nothing of it."""
+            upload, memory = super().local_update(trainer, received, memory)
+            if trainer.client in gone:
+                upload = {name: np.zeros_like(array) for name, array in upload.items()}
+            return upload, memory
+
+    made = copy.copy(sharing)
+    object.__setattr__(made, "__class__", Silencing)
+    return made
+
+
+@dataclass(frozen=True)
+class _Told(Selector[Any]):
+    """Selects whom it is told, and keeps their updates."""
+
+    reports: ClassVar[frozenset[str]] = frozenset({"update"})
+
+    cohort: list[int] = field(default_factory=list)
+    seen: dict[int, Arrays] = field(default_factory=dict)
+
+    def init(self, view: View) -> Any:
+        """Nothing."""
+        return None
+
+    def select(self, state: Any, view: View, g: np.random.Generator) -> Selection:
+        """Who was in the sum."""
+        return Selection(tuple(self.cohort))
+
+    def update(self, state: Any, view: View, outcome: Outcome) -> Any:
+        """Keep what they send."""
+        self.seen.clear()
+        self.seen.update(outcome.updates)
+        return state
+
+
+def _replayed(experiment: Job, shards: Sequence[Any], rounds: Sequence[Heard]) -> Collection[dict[int, Arrays]]:
+    """Return all updates of each round's cohort, {client: update}: each client trains again from what it was sent."""
+    identity, told = find("codecs", "identity")(), _Told()
+    plan = replace(experiment.plan, privacy=Privacy(), secure_sum=SecureSum(), uplink=identity)
+    again = replace(unscored(experiment), plan=plan, selector=told, server_optimizer=None)
+    found = []
+    with running(again, list(shards)) as (loop, _):
+        state = loop.start()
+        for each in rounds:
+            state.sharing, told.cohort[:] = each.sharing, each.clients
+            loop.step(state)
+            found.append(dict(told.seen))
+    return found
+
+
+_TRIES = 4
+"""Units that are looked at for each canary: their parts may not touch each other."""
+
+
+def summed_canaries(run: FinishedRun, count: int) -> tuple[NDArray[np.bool_], Floats]:
+    """Return whether each canary was in the sum, bool [n], and a score, float64 [n], large for who seems to have been.
+
+    A canary is a unit of some client, such as a rating. A coin decides whether it is left out as statistics are added
+    up anew. The attacker knows all data: whatever the sum lacks along a unit's part speaks against it.
+    """
+    plan, shards = run.plan, list(run.shards)
+    task = plan.summed
+    assert task is not None, "whoever asks has looked"
+    g = randomness.generator(run.experiment.seed, "canaries")
+    layout = task.summed_layout
+    whole = [flat(task.summed(shard, plan.privacy.unit, plan.privacy.clip), layout) for shard in shards]
+    found = _chosen(plan, task, shards, whole, count, g)
+    check_enough(len(found))
+    inside = g.random(len(found)) < 0.5
+    for client, shard in enumerate(shards):
+        gone = [rows for (owner, rows, _), coin in zip(found, inside, strict=True) if owner == client and not coin]
+        if gone:
+            shards[client] = task.left_out(shard, np.concatenate(gone))
+    evidence = Evidence(len(found))
+    evidence.add(np.array([part for _, _, part in found]), np.sum(whole, axis=0) - _released(plan, task, shards))
+    return inside, evidence.weighed().scores
+
+
+def _chosen(
+    plan: Plan, task: SummedTask[Any], shards: list[Any], whole: list[Floats], count: int, g: np.random.Generator
+) -> list[tuple[int, NDArray[np.int64], Floats]]:
+    """Units as (client, rows, part of the sum), drawn such that no two change one number; at most half of all."""
+    units = [(client, rows) for client, shard in enumerate(shards) for rows in task.units_of(shard, plan.privacy.unit)]
+    found: list[tuple[int, NDArray[np.int64], Floats]] = []
+    touched = np.zeros(len(whole[0]), bool)
+    most = min(count, len(units) // 2)
+    for at in g.permutation(len(units))[: _TRIES * count].tolist():
+        if len(found) == most:
+            break
+        client, rows = units[at]
+        rest = task.summed(task.left_out(shards[client], rows), plan.privacy.unit, plan.privacy.clip)
+        part = whole[client] - flat(rest, task.summed_layout)
+        if part.any() and not touched[part != 0].any():
+            touched |= part != 0
+            found.append((client, rows, part))
+    return found
+
+
+def _released(plan: Plan, task: SummedTask[Any], shards: list[Any]) -> Floats:
+    """What all get back of the sum, with noise that is drawn anew."""
+    coding = plan.summed_coding
+    assert coding is not None
+    none, total = np.zeros(0, np.float32), np.zeros(coding.codes, np.int64)
+    root = randomness.generator(plan.seed, "canaries of sums").bytes(32)
+    for client, shard in enumerate(shards):
+        g = randomness.lazy(plan.seed, "canaries", 0, client)
+        arrays = task.summed(shard, plan.privacy.unit, plan.privacy.clip)
+        total += coding.coded(arrays, none, g, 1, noise_of(plan, root, client, 0, ()))
+    return flat(coding.mean(total, 1, none), task.summed_layout)

@@ -10,11 +10,8 @@ sending all their data once would cost.
 import hashlib
 import json
 import logging
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 from fedgraft.contracts import RuntimeOptions, Sums
@@ -34,35 +31,9 @@ from fedgraft.experiment.recipes.discovery import find
 from fedgraft.experiment.recipes.sections import STAGES, Settings
 from fedgraft.experiment.recipes.task_sections import TRAINED_YARDSTICKS
 from fedgraft.experiment.running.loops import running
-from fedgraft.experiment.running.raw_data import made_when_used, raw_data_bytes
+from fedgraft.experiment.running.raw_data import entry, remembered
 from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.runtimes.processes import Processes
-
-
-def folder(kind: str) -> Path:
-    """Return where the entries of a kind are, such as "yardsticks"."""
-    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "fedgraft" / kind
-
-
-def remembered(path: Path, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
-    """Return what was computed once, here or by an earlier process, and is kept in a file.
-
-    Args:
-        path: the file; its name is the fingerprint.
-        compute: what returns the entry, a JSON object.
-    """
-    with suppress(OSError, ValueError, RecursionError):
-        if isinstance(entry := json.loads(path.read_text()), dict):
-            return entry
-    entry = compute()
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        temporary = path.with_suffix(f".{os.getpid()}.new")
-        temporary.write_text(json.dumps(entry))
-        temporary.replace(path)
-    return entry
-
 
 STAGE = logging.getLogger("fedgraft.stage")
 """Told what is done before the first round and after the last one; progress shows it."""
@@ -105,14 +76,6 @@ def constant(yardsticks: Mapping[str, Scores]) -> dict[str, Scores]:
         for name, scored in yardsticks.items()
         if name not in TRAINED_YARDSTICKS and find("yardsticks", name).constant
     }
-
-
-def raw_data(shards: Sequence[Any]) -> int | None:
-    """Return what sending all clients' data once would take, bytes; None where their data are made only when used."""
-    if made_when_used(shards):
-        return None
-    key = hashlib.blake2b(f"1:raw_data:{digest_of(shards)}".encode(), digest_size=16).hexdigest()
-    return int(remembered(_entry(key), lambda: {"bytes": raw_data_bytes(shards)})["bytes"])
 
 
 def client_alone(experiment: Job, state: RunState, shards: Sequence[Any]) -> Scores | None:
@@ -182,7 +145,7 @@ def _kept(experiment: Job, shards: Sequence[Any], name: str) -> Scores:
         except FedgraftError as error:
             raise FedgraftError(f"The yardstick {name!r} could not be computed. {error}") from error
 
-    return remembered(_entry(_key(experiment, shards, name)), score)
+    return remembered(entry(_key(experiment, shards, name)), score)
 
 
 def _train(experiment: Job, shards: Sequence[Any], name: str) -> Scores:
@@ -238,10 +201,6 @@ def sending_nothing(plan: Plan) -> Plan:
     identity = find("codecs", "identity")()
     alone = replace(plan, reports=frozenset(), secure_sum=SecureSum(), privacy=Privacy())
     return replace(alone, uplink=identity, downlink=identity, rows=identity)
-
-
-def _entry(key: str) -> Path:
-    return folder("yardsticks") / f"{key}.json"
 
 
 def _key(experiment: Job, shards: Sequence[Any], name: str) -> str:

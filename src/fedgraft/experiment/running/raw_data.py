@@ -18,11 +18,15 @@ all clients together only zlib is asked, which takes seconds where LZMA takes mi
 """
 
 import hashlib
+import json
 import lzma
+import os
 import pickle
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -34,6 +38,7 @@ from scipy import sparse
 from fedgraft import wire
 from fedgraft.contracts.data import Shards
 from fedgraft.contracts.values import SPLITS
+from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.wire import varints
 from fedgraft.wire.layouts import Array
 
@@ -325,3 +330,40 @@ def _row(shard: Any, names: Sequence[str]) -> dict[str, Any]:
         for number, count in enumerate(np.bincount(own[own >= 0], minlength=len(shard.classes)).tolist()):
             counts[names.index(str(shard.classes[number]))] += count
     return {"name": str(shard.name), **sizes, "classes": counts}
+
+
+def raw_data(shards: Sequence[Any]) -> int | None:
+    """Return what sending all clients' data once would take, bytes; None where their data are made only when used."""
+    if made_when_used(shards):
+        return None
+    key = hashlib.blake2b(f"1:raw_data:{digest_of(shards)}".encode(), digest_size=16).hexdigest()
+    return int(remembered(entry(key), lambda: {"bytes": raw_data_bytes(shards)})["bytes"])
+
+
+def entry(key: str) -> Path:
+    """Return the file of the user's cache under a fingerprint of all that its content follows from.
+
+    It lies in $XDG_CACHE_HOME/fedgraft/yardsticks (~/.cache by default). All of it may be deleted at any time. What
+    cannot be read, or is damaged, is computed anew; where nothing can be kept, so is each.
+    """
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "fedgraft" / "yardsticks" / f"{key}.json"
+
+
+def remembered(path: Path, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return what was computed once, here or by an earlier process, and is kept in a file.
+
+    Args:
+        path: the file; its name is the fingerprint.
+        compute: what returns the entry, a JSON object.
+    """
+    with suppress(OSError, ValueError, RecursionError):
+        if isinstance(entry := json.loads(path.read_text()), dict):
+            return entry
+    entry = compute()
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(f".{os.getpid()}.new")
+        temporary.write_text(json.dumps(entry))
+        temporary.replace(path)
+    return entry

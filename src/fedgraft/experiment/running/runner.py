@@ -13,10 +13,10 @@ from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import AllClientsFailedError, InputError, Interrupted, MachineError, memory_shortage
 from fedgraft.experiment.job import Job
 from fedgraft.experiment.recipes.discovery import named_as_in_recipes
-from fedgraft.experiment.running import baselines
 from fedgraft.experiment.running.baselines import STAGE
 from fedgraft.experiment.running.loops import loop_of, running
 from fedgraft.experiment.running.portable import check_machine
+from fedgraft.experiment.running.raw_data import raw_data
 from fedgraft.experiment.running.recorder import Recorder, Silent, Watcher
 from fedgraft.experiment.running.settled import Settled, Sites, describe, settled_again, settled_at, settled_here
 from fedgraft.experiment.running.summary import summarise
@@ -156,9 +156,9 @@ def _finish(settled: Settled, run_folder: RunFolder | None, stored: Stored | Non
     substitute, root = (remote.runtime, remote.root) if remote else (None, b"")
     # First, or a signal could end the start of a worker half-way.
     with deferred() as interrupted, running(job, settled.shards, substitute, root=root) as (loop, runtime):
-        raw_data = (lambda: None) if remote else cache(lambda: baselines.raw_data(settled.shards))
+        raw = (lambda: None) if remote else cache(lambda: raw_data(settled.shards))
         every, is_private = job.settings.checkpoint.every_seconds, job.plan.collection.claims
-        recorder = Recorder(loop, runtime, run_folder, every, is_private, watcher, interrupted, raw_data, bool(remote))
+        recorder = Recorder(loop, runtime, run_folder, every, is_private, watcher, interrupted, raw, bool(remote))
         if stored is None:
             STAGE.info("preparing %s clients", f"{len(settled.shards):,}")
             first = {client: wire.pack(dict(memory)) for client, memory in job.begins.own.items()}

@@ -2,14 +2,10 @@
 
 import json
 import logging
-import os
-import platform
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
-from functools import cache
-from importlib.metadata import version
 from typing import Any, NamedTuple, Protocol
 
 from fedgraft.contracts import Runtime
@@ -26,7 +22,7 @@ from fedgraft.experiment.seen_rows import content_of, rows_of
 from fedgraft.experiment.storage.folder_check import FEDERATION, RUN
 from fedgraft.experiment.storage.matching import matched_here
 from fedgraft.experiment.storage.outside_classes import given_network, note_made
-from fedgraft.experiment.storage.provenance import SPENT, Origin, check_clients, origin_of
+from fedgraft.experiment.storage.provenance import SPENT, Origin, check_clients, environment, origin_of
 from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.experiment.storage.server_root import make_root, root_in
 from fedgraft.wire.layouts import digest
@@ -34,7 +30,6 @@ from fedgraft.wire.layouts import digest
 LOG = logging.getLogger("fedgraft.experiment.running.runner")
 VERY_MANY = 5_000
 """Clients from which on a note says what it takes to score all."""
-LIBRARIES = ("fedgraft", "torch", "numpy", "scipy", "pandas")
 
 
 class Sites(Protocol):
@@ -167,10 +162,3 @@ def describe(run_folder: RunFolder, settled: Settled) -> None:
     about, first = {**environment(), **settled.about}, joined(job.plan.start, job.begins.own)
     run_folder.describe(job.to_toml(), about, settled.began, first, given_network(sections), seen)
     note_made(sections)
-
-
-@cache  # stays what it is while a process lives, and reading versions takes longer than a round of a small run
-def environment() -> Mapping[str, Any]:
-    """Return what a run depends on: versions and machine."""
-    machine = {"python": platform.python_version(), "platform": platform.platform(), "cores": os.cpu_count()}
-    return {**machine, **{name: version(name) for name in LIBRARIES}}

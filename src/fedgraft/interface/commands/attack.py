@@ -11,10 +11,10 @@ from fedgraft.interface.commands.options import (
     AsJson,
     DataRoot,
     Folder,
+    load,
     print_json,
     print_table,
 )
-from fedgraft.interface.loading import load
 
 app = typer.Typer(**SETTINGS)
 

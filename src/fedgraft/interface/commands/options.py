@@ -3,13 +3,16 @@
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
+from signal import SIGINT
 from typing import Annotated, Any, Final
 
 import typer
 import typer.core
 
-from fedgraft.errors import printable
+from fedgraft.errors import MachineError, memory_shortage, printable
+from fedgraft.runtimes.workers import signals
 
 typer.core.HAS_RICH = False  # help is plain text, in which typer would escape "[required]" as for rich
 SETTINGS: Final[dict[str, Any]] = {
@@ -84,3 +87,14 @@ def print_table(headings: Sequence[str], rows: Iterable[Iterable[object]]) -> No
     for row in rows:
         table.add_row(*(Text("-" if each is None else printable(str(each))) for each in row))
     Console(highlight=False).print(table)
+
+
+def load(module: str) -> Any:
+    """Return a module by its name. Raises `MachineError` where it cannot be imported."""
+    try:
+        return import_module(module)
+    except KeyboardInterrupt as error:  # which typer would take for its own
+        raise signals.Terminated(SIGINT) from error
+    except (ImportError, OSError, MemoryError, SystemError) as error:  # the last of a library that lacks memory
+        why = memory_shortage(error) or " ".join(str(error).split())
+        raise MachineError(f"fedgraft cannot be loaded: {why}.") from error

@@ -4,8 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedgraft.interface.commands.options import SETTINGS, AsJson, Changes, Recipe, print_json, print_table
-from fedgraft.interface.loading import load
+from fedgraft.interface.commands.options import SETTINGS, AsJson, Changes, Recipe, load, print_json, print_table
 
 app = typer.Typer(**SETTINGS)
 

@@ -21,7 +21,7 @@ from fedgraft.interface import federated
 from fedgraft.interface.commands.ends import resumable, show_seeds, show_summary, startable
 from fedgraft.interface.commands.options import SETTINGS, AsJson, Changes, Quiet, Recipe, Seed, Track, say
 from fedgraft.interface.progress import Progress
-from fedgraft.interface.seeds import parse_seeds, run_seeds
+from fedgraft.interface.seed_runs import parse_seeds, run_seeds
 from fedgraft.interface.trackers import followed
 
 app = typer.Typer(**SETTINGS)

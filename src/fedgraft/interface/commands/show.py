@@ -6,8 +6,7 @@ from typing import Annotated
 import typer
 
 from fedgraft.experiment.recipes.method_names import FAMILIES, entry_points
-from fedgraft.interface.commands.options import SETTINGS, AsJson, print_json
-from fedgraft.interface.loading import load
+from fedgraft.interface.commands.options import SETTINGS, AsJson, load, print_json
 from fedgraft.interface.stand_ins import stand_ins
 
 app = typer.Typer(**SETTINGS)

@@ -10,7 +10,7 @@ from fedgraft.errors import InputError
 from fedgraft.interface.commands.options import SETTINGS, AsJson, print_json, say
 from fedgraft.reports.studies import cost_figures, running
 from fedgraft.reports.studies import study as studies
-from fedgraft.reports.studies.page import tables, write_page
+from fedgraft.reports.studies.layouts import tables, write_page
 from fedgraft.reports.studies.stored_results import StoredResults
 
 app = typer.Typer(**SETTINGS)

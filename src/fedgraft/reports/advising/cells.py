@@ -20,9 +20,8 @@ from fedgraft.experiment.running import baselines
 from fedgraft.experiment.running.loops import running
 from fedgraft.experiment.running.runner import execute
 from fedgraft.experiment.storage import disk
-from fedgraft.reports.advising.candidates import LOCAL
 from fedgraft.reports.advising.limits import Following, Limit, StoppedError, pooled
-from fedgraft.reports.advising.questions import Question, Trial, key_of
+from fedgraft.reports.advising.questions import LOCAL, Question, Trial, key_of
 
 Cell = dict[str, Any]
 """Result of a job: "validation" and "test"; of a federated run also "pooled", "own", "bytes" ...; or "refused".

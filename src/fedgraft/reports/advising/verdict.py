@@ -7,10 +7,18 @@ from statistics import mean
 from typing import Final, Literal, TypeAlias
 
 from fedgraft.experiment.recipes.units import human_bytes
-from fedgraft.reports.advising.candidates import LOCAL, Candidate
 from fedgraft.reports.advising.cells import Cell, equal
 from fedgraft.reports.advising.limits import TIME, WORK, human_operations
-from fedgraft.reports.advising.questions import ALONE, LEAST_SEEDS, ONE_PLACE, TOGETHER, Question, Trial
+from fedgraft.reports.advising.questions import (
+    ALONE,
+    LEAST_SEEDS,
+    LOCAL,
+    ONE_PLACE,
+    TOGETHER,
+    Candidate,
+    Question,
+    Trial,
+)
 from fedgraft.reports.stored.intervals import Interval, interval
 
 CONFIDENCE = 0.9

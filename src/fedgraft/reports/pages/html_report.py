@@ -18,10 +18,9 @@ from fedgraft.reports.figures import client_figures, figures
 from fedgraft.reports.figures.choice_figures import why_chosen
 from fedgraft.reports.figures.client_figures import embed
 from fedgraft.reports.figures.figure_style import run_colour
-from fedgraft.reports.pages.outcome import group_outcome, outcome
+from fedgraft.reports.pages.outcome import differences, flat, group_outcome, outcome, without_folders
 from fedgraft.reports.pages.page_classes import class_parts
 from fedgraft.reports.pages.page_tables import SCORE_COLUMNS, SEED_COLUMNS, data_parts, page_tables
-from fedgraft.reports.pages.settings import differences, flat, without_folders
 from fedgraft.reports.stored import choices, comparison
 from fedgraft.reports.stored.seed_groups import CAPTION, Group, grouped, open_named, run_of
 from fedgraft.reports.stored.stored_runs import StoredRun

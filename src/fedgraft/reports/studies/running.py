@@ -23,6 +23,7 @@ from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.recipe import renamed
 from fedgraft.experiment.recipes.upgrading import upgraded_content
 from fedgraft.experiment.running import baselines
+from fedgraft.experiment.running.raw_data import raw_data
 from fedgraft.experiment.running.runner import execute_on
 from fedgraft.reports.studies.processes import Call, Write, in_processes, on_cluster
 from fedgraft.reports.studies.stored_results import CELLS, YARDSTICKS, StoredResults, write_result
@@ -202,7 +203,7 @@ def each_alone(experiment: Job, shards: Sequence[Any]) -> dict[str, Any]:
         **{"metric": task.metric, "better": task.better, "rounds": experiment.stopping.rounds},
         **{"validation": scored["validation"], "test": scored["test"], "test_at_best_validation": scored["test"]},
         **{"measures": {"test": scored}, "bytes": {"total": 0}, SCORING: 0, "flops": None, "curve": []},
-        "raw_data_bytes": baselines.raw_data(shards),
+        "raw_data_bytes": raw_data(shards),
         "seconds": round(time.perf_counter() - started, 1),
     }
 
