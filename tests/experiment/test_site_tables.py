@@ -14,7 +14,7 @@ from fedgraft.contracts.runtime import fingerprint
 from fedgraft.errors import InputError
 from fedgraft.experiment import job as jobs
 from fedgraft.experiment.running.runner import execute
-from fedgraft.experiment.storage.client_files import client_at, client_of_tables, common_tables
+from fedgraft.experiment.storage.sites import SiteData
 from helpers import site_tables
 from helpers.local_sites import federated
 from helpers.served_runs import QUICK
@@ -176,7 +176,7 @@ def test_sites_split_their_rows_as_one_machine_with_all_does(tmp_path: Path, tas
 def client_of(experiment: Any, texts: list[str], number: int, name: str) -> Any:
     """Read a site's own tables, whatever the model needs of them."""
     tables = {text.partition("=")[0]: Path(text.partition("=")[2]) for text in texts}
-    return client_of_tables(experiment, tables, number, name)
+    return SiteData(experiment, (), number, name).of_tables(tables)
 
 
 @pytest.mark.parametrize("task", ["node", "ranking"])
@@ -200,7 +200,9 @@ def site(task: str, tables: dict[str, pd.DataFrame], folder: Path, **changes: An
     """Read the north's tables as its node does."""
     recipe, said = recipe_of(task, dict.fromkeys(tables_of(task), "nowhere.csv"))
     experiment = jobs.load(recipe, {**said, **KNOWN[task], **changes})
-    return client_at(experiment, [f"{key}={path}" for key, path in written(tables, folder / "n").items()], 0, "north")
+    return SiteData(
+        experiment, [f"{key}={path}" for key, path in written(tables, folder / "n").items()], 0, "north"
+    ).read()
 
 
 def north(task: str, **options: Any) -> dict[str, pd.DataFrame]:
@@ -241,7 +243,7 @@ def test_what_the_recipe_must_say(tmp_path: Path, task: str, changes: dict[str, 
     experiment = jobs.load(recipe, {**kept, **given})
     data = [f"{key}={path}" for key, path in written(north(task), tmp_path / "n").items()]
     with pytest.raises(InputError, match=message) as error:
-        client_at(experiment, data, 0, "north")
+        SiteData(experiment, data, 0, "north").read()
     assert "\n" not in str(error.value)
 
 
@@ -273,7 +275,7 @@ def test_items_are_the_same_at_every_site(tmp_path: Path) -> None:
     experiment = jobs.load(recipe, {**said, **KNOWN["ranking"]})
     path = str(written({"interactions": tables["interactions"]}, tmp_path / "m")["interactions"])
     with pytest.raises(InputError, match=r"--data items=FILE is missing: a table of all items, the same file at every"):
-        client_at(experiment, [path], 0, "north")
+        SiteData(experiment, [path], 0, "north").read()
     more = pd.DataFrame({"user": ["u1"], "item": ["i99"], "split": ["train"]})
     with pytest.raises(InputError, match=r"item 'i99' is not in"):
         site("ranking", {**tables, "interactions": pd.concat([tables["interactions"], more])}, tmp_path / "o")
@@ -326,7 +328,7 @@ def test_data_that_are_given_wrongly(given: list[str], message: str) -> None:
     recipe, said = recipe_of("rating", {"ratings": "nowhere.csv"})
     said["task.share"] = "nothing"
     with pytest.raises(InputError, match=message):
-        client_at(jobs.load(recipe, said), given, 0, "north")
+        SiteData(jobs.load(recipe, said), given, 0, "north").read()
 
 
 def test_a_file_may_have_a_sign_of_equality_in_its_path(tmp_path: Path) -> None:
@@ -335,7 +337,7 @@ def test_a_file_may_have_a_sign_of_equality_in_its_path(tmp_path: Path) -> None:
     recipe, said = recipe_of("rating", {"ratings": "nowhere.csv"})
     said["task.share"] = "nothing"
     path = tmp_path / "a=b" / "n" / "ratings.csv"
-    assert client_at(jobs.load(recipe, said), [str(path)], 1, "south")[0].name == "south"
+    assert SiteData(jobs.load(recipe, said), [str(path)], 1, "south").read()[0].name == "south"
 
 
 @pytest.mark.parametrize("share", ["users", "effects"])
@@ -353,7 +355,7 @@ def test_tables_that_all_sites_have_alike_are_told_apart_by_their_fingerprints(t
     for name, ids in {"one": "user\na\nb\n", "two": "user\na\nb\n", "other": "user\nb\na\n"}.items():
         (tmp_path / f"{name}.csv").write_text(ids)
     one, two, other = (
-        common_tables(recipe, ["own.csv", f"users={tmp_path / name}.csv"], secret, "run")
+        SiteData(recipe, ["own.csv", f"users={tmp_path / name}.csv"], 0, "north").common_tables(secret, "run")
         for name in ("one", "two", "other")
     )
     assert list(one) == ["users"]

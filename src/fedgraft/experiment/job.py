@@ -8,13 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fedgraft import wire
 from fedgraft.contracts import (
     Aggregation,
-    Halo,
     ProbingSelector,
     RuntimeOptions,
     Sampler,
@@ -26,16 +22,12 @@ from fedgraft.contracts import (
 from fedgraft.contracts.abilities.tasks import derived_shards
 from fedgraft.contracts.data import Data, FittedData
 from fedgraft.engine.plan import HOME, Plan
-from fedgraft.engine.privacy.options import Privacy
-from fedgraft.engine.privacy.policy import Policy
-from fedgraft.engine.privacy.secure_sum import SecureSum
 from fedgraft.engine.server.loop.stopping import Stopping
 from fedgraft.errors import InputError, require, unknown
-from fedgraft.experiment.own_parameters import Own
+from fedgraft.experiment.carried_over import Joined, WarmStart
 from fedgraft.experiment.recipes import discovery, private, secured, suiting
 from fedgraft.experiment.recipes.agreeing import agree
 from fedgraft.experiment.recipes.codec_sections import build_codec, build_rows, resolved_codec, sealed_by_data
-from fedgraft.experiment.recipes.discovery import named_as_in_recipes
 from fedgraft.experiment.recipes.findings import Also
 from fedgraft.experiment.recipes.recipe import (
     DEFAULT_NAMES,
@@ -66,41 +58,12 @@ from fedgraft.experiment.recipes.task_sections import (
     yardsticks_of,
 )
 from fedgraft.experiment.recipes.units import parse_bytes, with_sizes
-from fedgraft.experiment.seen_rows import untested
 from fedgraft.wire.layouts import Arrays, Tree
 
 LOG = logging.getLogger("fedgraft.data")
-_UNSAID = Policy(), SecureSum(), Privacy()  # settings that a resolved recipe leaves out
-
-
-@dataclass(frozen=True)
-class WarmStart:
-    """What a run begins with of another one, beside the shared parameters, which are the plan's.
-
-    Args:
-        own: what clients begin with of their own, {} for nothing.
-        spent: the claim of privacy of that run, {} for none.
-        seen: hashes of rows that its model was trained on: no score is of them; None = none.
-    """
-
-    own: Own = field(default_factory=dict)
-    spent: Mapping[str, Any] = field(default_factory=dict)
-    seen: NDArray[np.uint64] | None = None
-
-
-@dataclass(frozen=True)
-class Joined:
-    """What clients have sent before the run, {client: (bytes down, bytes up)}, and what came of it.
-
-    Args:
-        agreement: to agree on how data are read.
-        matching: to join edges between them.
-        neighbours: nodes of others that each client's were joined to, None where nobody knows.
-    """
-
-    agreement: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    matching: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    neighbours: Mapping[int, Halo] | None = None
+_UNSAID = [
+    SETTINGS[name]() for name in ("policy", "secure_sum", "privacy")
+]  # settings that a resolved recipe leaves out
 
 
 @dataclass(frozen=True)
@@ -150,7 +113,7 @@ class Job:
         """
         if self.agreement_known or not isinstance(self.data, FittedData):
             return self
-        with named_as_in_recipes({"data": type(self.data)}):
+        with discovery.named_as_in_recipes({"data": type(self.data)}):
             published = self.data.published(self.plan.task, self.seed)
             return self.agreed_from({client: wire.pack(each) for client, each in enumerate(published)})
 
@@ -187,9 +150,9 @@ class Job:
 
     def shards(self) -> Sequence[Any]:
         """Load every client's data, as the task reads them."""
-        with named_as_in_recipes({"data": type(self.data)}):
+        with discovery.named_as_in_recipes({"data": type(self.data)}):
             shards = derived_shards(self.plan.task, self.data.load(self.seed), self.seed, self.split_seed)
-        return shards if self.begins.seen is None else untested(shards, self.begins.seen)
+        return self.begins.unseen(shards)
 
     def to_toml(self) -> str:
         """The resolved recipe; `from_toml` gives the same experiment back."""

@@ -21,9 +21,7 @@ from fedgraft.experiment.recipes.units import human_bytes, human_failures, human
 from fedgraft.experiment.storage.finished_run import FinishedRun, load_model
 from fedgraft.experiment.storage.outside_classes import stored_experiment
 from fedgraft.interface.python_arguments import python_words
-from fedgraft.reports.figures import figures
-from fedgraft.reports.figures.choice_figures import why_chosen
-from fedgraft.reports.figures.curve_figures import score
+from fedgraft.reports.figures import choice_figures, curve_figures, figures
 from fedgraft.reports.pages.html_report import write_report
 from fedgraft.reports.stored.choices import is_explained
 from fedgraft.reports.stored.comparison import shown_score
@@ -236,11 +234,11 @@ class Run(Represented):
             target: the validation score for "bytes to target"; None = the best, worsened by 0.2 %.
         """
         drawn = figures.every([self._stored], target)
-        return [*drawn, why_chosen(self._stored)] if is_explained(self._stored) else drawn
+        return [*drawn, choice_figures.why_chosen(self._stored)] if is_explained(self._stored) else drawn
 
     def plot(self, against: str = "rounds") -> go.Figure:
         """Plot scores, inline in a notebook, against "rounds", "bytes", "seconds", "simulated_seconds" or "flops"."""
-        return score([self._stored], against)
+        return curve_figures.score([self._stored], against)
 
     def report(
         self,

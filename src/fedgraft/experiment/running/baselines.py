@@ -21,8 +21,6 @@ from fedgraft.contracts.labels import LabelledTask
 from fedgraft.contracts.scores import add
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.privacy.options import Privacy
-from fedgraft.engine.privacy.secure_sum import SecureSum
 from fedgraft.engine.server.loop.stopping import Evaluation, Stopping
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import FedgraftError, InputError
@@ -199,7 +197,7 @@ def local_runtime(options: RuntimeOptions) -> RuntimeOptions:
 def sending_nothing(plan: Plan) -> Plan:
     """Return a plan whose messages stay in this process: no reports, and no codec that loses anything."""
     identity = find("codecs", "identity")()
-    alone = replace(plan, reports=frozenset(), secure_sum=SecureSum(), privacy=Privacy())
+    alone = replace(plan, reports=frozenset(), secure_sum=Settings().secure_sum, privacy=Settings().privacy)
     return replace(alone, uplink=identity, downlink=identity, rows=identity)
 
 

@@ -12,13 +12,12 @@ from fedgraft.contracts import Runtime
 from fedgraft.contracts.data import Shards
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError
+from fedgraft.experiment.carried_over import content_of, joined, rows_of
 from fedgraft.experiment.job import Job
-from fedgraft.experiment.own_parameters import joined
 from fedgraft.experiment.policies import require_allowed
 from fedgraft.experiment.running.baselines import STAGE
 from fedgraft.experiment.running.remarks import stale_scores
 from fedgraft.experiment.running.warm_start import Start
-from fedgraft.experiment.seen_rows import content_of, rows_of
 from fedgraft.experiment.storage.folder_check import FEDERATION, RUN
 from fedgraft.experiment.storage.matching import matched_here
 from fedgraft.experiment.storage.outside_classes import given_network, note_made

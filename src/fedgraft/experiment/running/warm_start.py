@@ -10,12 +10,11 @@ from fedgraft import wire
 from fedgraft.contracts.data import names_of
 from fedgraft.engine.privacy.options import CENTRAL, DISTRIBUTED
 from fedgraft.errors import InputError, WireError
+from fedgraft.experiment.carried_over import Hashes, Own, fitting, new_rows, seen_at_end
 from fedgraft.experiment.job import Job
-from fedgraft.experiment.own_parameters import Own, fitting
 from fedgraft.experiment.recipes.findings import Finding, UnsuitedError
 from fedgraft.experiment.recipes.recipe import section_of
 from fedgraft.experiment.recipes.sections import STAGES
-from fedgraft.experiment.seen_rows import Hashes, new_rows, seen_at_end
 from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.experiment.storage.provenance import Origin
 from fedgraft.experiment.storage.run_folder import RunFolder
@@ -34,7 +33,7 @@ class Start:
     """The model that a run begins with: the shared parameters of another run, its options, what it began with.
 
     And `own`, {name of a client: what of its memory it hands on}; and `rows`, which rows of own tables it was trained
-    on, as `seen_rows` says; None where the run does not say it. And its `claim` of privacy; None for none.
+    on, as `carried_over` says; None where the run does not say it. And its `claim` of privacy; None for none.
     """
 
     folder: Path

@@ -15,11 +15,10 @@ from pathlib import Path
 
 from fedgraft.contracts import given_networks
 from fedgraft.errors import InputError
-from fedgraft.experiment.job import Job, WarmStart
-from fedgraft.experiment.own_parameters import parted
+from fedgraft.experiment.carried_over import WarmStart, parted, seen_before
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.recipes.recipe import contents, outside_names
 from fedgraft.experiment.recipes.sections import Section
-from fedgraft.experiment.seen_rows import seen_before
 from fedgraft.experiment.storage.disk import read_bytes, read_model, written
 from fedgraft.experiment.storage.folder_check import EXPERIMENT, NETWORK, START
 from fedgraft.experiment.storage.provenance import SPENT
@@ -96,7 +95,7 @@ def _take_network(run_folder: RunFolder, text: str) -> None:
 
 
 def _first_model(run_folder: RunFolder) -> Arrays:
-    """Return the parameters that a run's models began with, see `own_parameters.joined`; {} where they were drawn.
+    """Return the parameters that a run's models began with, see `carried_over.joined`; {} where they were drawn.
 
     Raises `InputError` if they are missing, or not those that the run began with.
     """
