@@ -27,7 +27,13 @@ from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment.carried_over import Joined, WarmStart
 from fedgraft.experiment.recipes import discovery, private, secured, suiting
 from fedgraft.experiment.recipes.agreeing import agree
-from fedgraft.experiment.recipes.codec_sections import build_codec, build_rows, resolved_codec, sealed_by_data
+from fedgraft.experiment.recipes.codec_sections import (
+    build_codec,
+    build_rows,
+    check_rows,
+    resolved_codec,
+    sealed_by_data,
+)
 from fedgraft.experiment.recipes.findings import Also
 from fedgraft.experiment.recipes.recipe import (
     DEFAULT_NAMES,
@@ -143,10 +149,8 @@ class Job:
         return replace(self, joined=replace(self.joined, **sent))
 
     def _resolved(self, **methods: Any) -> Recipe:
-        sections = self.recipe.sections
-        return self.recipe.with_sections(
-            {name: as_section(sections[name]["name"], method) for name, method in methods.items()}
-        )
+        names = {section: self.recipe.sections[section]["name"] for section in methods}
+        return self.recipe.with_sections({name: as_section(names[name], each) for name, each in methods.items()})
 
     def shards(self) -> Sequence[Any]:
         """Load every client's data, as the task reads them."""
@@ -172,16 +176,14 @@ class Job:
 
         Raises `InputError` where the task was told otherwise.
         """
-        if (cohort := self.among(len(shards))) is not self:
-            return cohort.fitted(shards)
-        if (suited := self.plan.task.judged_by(shards, self.data.judged_by_data)) != self.plan.task:
-            return self.with_task(suited).fitted(shards)
-        task = self.plan.task.fitted(shards)
-        fitted = suiting.affordable(self.plan, task, self.stopping.bytes, len(shards))
-        if task == self.plan.task and fitted == self.plan.sharing:
-            return self
-        suiting.check_told(self.plan.task, task)
-        return self.with_task(task, fitted)
+        job = self.among(len(shards))
+        suited = job.plan.task.judged_by(shards, job.data.judged_by_data)
+        task = suited.fitted(shards)
+        sharing = suiting.affordable(job.plan, task, job.stopping.bytes, len(shards))
+        if task == job.plan.task and sharing == job.plan.sharing:
+            return job
+        suiting.check_told(suited, task)
+        return job.with_task(task, sharing)
 
     def among(self, count: int) -> "Job":
         """Return the experiment with a cohort of no more than so many clients, with a note where one was asked for.
@@ -194,7 +196,8 @@ class Job:
         if "selector.clients" in self.recipe.asked or not is_usual(self.recipe.name, "selector", "clients", wanted):
             LOG.warning("selector.clients = %d is more than there are clients: all %d train.", wanted, count)
         fewer: Any = replace(self.selector, clients=count)  # type: ignore[type-var]
-        return replace(self, selector=fewer, recipe=self._resolved(selector=fewer))._with_noise_of(count, count)
+        made = replace(self, selector=fewer, recipe=self._resolved(selector=fewer))
+        return made._with_noise_of(count, count)
 
     def _with_noise_of(self, cohort: int, clients: int) -> "Job":
         if (plan := private.with_shares(self.plan, cohort, clients)) is self.plan:
@@ -209,8 +212,9 @@ class Job:
         """Return the experiment with a task that knows what it must of data, and what depends on it fitted to it."""
         task = discovery.construct(type(task), "task", discovery.options_of(task))
         sharing = sharing or fitted_to(self.plan.sharing, "sharing", task)
-        sampler, rows = fitted_to(self.plan.sampler, "sampler", task), build_rows(self.recipe, task)
-        plan, before = replace(self.plan, task=task, sharing=sharing, sampler=sampler, rows=rows), self.recipe.sections
+        sampler = fitted_to(self.plan.sampler, "sampler", task)
+        check_rows(self.plan.rows, task)
+        plan, before = replace(self.plan, task=task, sharing=sharing, sampler=sampler), self.recipe.sections
         known = {key: value for key, value in plain(discovery.options_of(task)).items() if key in before["task"]}
         others = [section for section in STAGES if section in before and section != "model"]  # encoders stay
         stages = {section: getattr(task, STAGES[section]) for section in others}

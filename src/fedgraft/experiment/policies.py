@@ -73,8 +73,8 @@ def own_policy(experiment: Job, policy: Policy | None = None) -> Policy:
 def rules_of(experiment: Job, policy: Policy) -> list[Rule]:
     """Return each rule of a policy beside an experiment."""
     network = str(experiment.recipe.sections.get("model", {}).get("name", ""))
-    gate = Gate(replace(experiment.plan, policy=policy))
-    return gate.rules(kinds_of(experiment), joining_tells(experiment), experiment.stopping.rounds, network)
+    kinds, joining = kinds_of(experiment), joining_tells(experiment)
+    return Gate(replace(experiment.plan, policy=policy)).rules(kinds, joining, experiment.stopping.rounds, network)
 
 
 def require_allowed(experiment: Job, policy: Policy, whose: str) -> None:

@@ -17,7 +17,7 @@ from scipy import sparse
 from fedgraft import wire
 from fedgraft.contracts.data import Shards
 from fedgraft.experiment.job import load
-from fedgraft.experiment.running import baselines, raw_data
+from fedgraft.experiment.running import raw_data
 from fedgraft.experiment.running.raw_data import raw_data_bytes
 from helpers.toy_runs import toy
 
@@ -141,7 +141,7 @@ def test_it_is_counted_once_and_kept(tmp_path, monkeypatch):
     shards = toy().data.load(1)
     first = raw_data.raw_data(shards)
     assert first == raw_data_bytes(shards)
-    monkeypatch.setattr(baselines, "raw_data_bytes", None)
+    monkeypatch.setattr(raw_data, "raw_data_bytes", None)
     assert raw_data.raw_data(shards) == first
     with pytest.raises(TypeError):
         raw_data.raw_data(toy().data.load(2))

@@ -1,16 +1,18 @@
-"""Follow a run: rows are stored as rounds end, checkpoints now and then."""
+"""Follow a run: rows are stored as rounds end, checkpoints now and then; and who else has a part in it."""
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from itertools import chain
-from typing import Protocol
+from typing import Any, Protocol
 
 from fedgraft.contracts import Runtime
 from fedgraft.engine.server.loop.loop import Loop
 from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import Interrupted
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.runtimes.workers.signals import Asked
@@ -33,6 +35,37 @@ class Silent:
 
     def after_round(self, state: RunState, row: Row) -> None:
         """Do nothing after a round."""
+
+
+class Sites(Protocol):
+    """Where the clients of a federation are: their data are loaded there.
+
+    Attributes:
+        where: the federation's folder.
+    """
+
+    where: str
+
+    def joined(
+        self, experiment: Job, run: str, count: int | None = None
+    ) -> AbstractContextManager[tuple[Job, Runtime, Sequence[Any]]]:
+        """Enter with a runtime to which the clients have connected, and each client's name and data's fingerprint.
+
+        The experiment then says how all read their data. A run that is taken up has the first `count` clients, those
+        with which it began.
+        """
+        ...
+
+    def leave(self, experiment: Job, state: RunState, summary: Mapping[str, Any]) -> None:
+        """Hand every client what the run leaves it."""
+        ...
+
+    def fingerprints(self, memories: Mapping[int, bytes]) -> dict[int, bytes]:
+        """Return {client: fingerprint of what it remembers}, of what the runtime's `memories` yielded.
+
+        {} where nobody but the sites knows it: a fingerprint would let the server try data until it fits.
+        """
+        ...
 
 
 class Recorder:

@@ -17,8 +17,8 @@ from fedgraft.experiment.running.baselines import STAGE
 from fedgraft.experiment.running.loops import loop_of, running
 from fedgraft.experiment.running.portable import check_machine
 from fedgraft.experiment.running.raw_data import raw_data
-from fedgraft.experiment.running.recorder import Recorder, Silent, Watcher
-from fedgraft.experiment.running.settled import Settled, Sites, describe, settled_again, settled_at, settled_here
+from fedgraft.experiment.running.recorder import Recorder, Silent, Sites, Watcher
+from fedgraft.experiment.running.settled import Settled, describe, settled_again, settled_at, settled_here
 from fedgraft.experiment.running.summary import summarise
 from fedgraft.experiment.running.taken_up import Stored, taken_up
 from fedgraft.experiment.running.warm_start import Start

@@ -4,18 +4,18 @@ import json
 import logging
 import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from fedgraft.contracts import Runtime
 from fedgraft.contracts.data import Shards
-from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError
 from fedgraft.experiment.carried_over import content_of, joined, rows_of
 from fedgraft.experiment.job import Job
 from fedgraft.experiment.policies import require_allowed
 from fedgraft.experiment.running.baselines import STAGE
+from fedgraft.experiment.running.recorder import Sites
 from fedgraft.experiment.running.remarks import stale_scores
 from fedgraft.experiment.running.warm_start import Start
 from fedgraft.experiment.storage.folder_check import FEDERATION, RUN
@@ -29,37 +29,6 @@ from fedgraft.wire.layouts import digest
 LOG = logging.getLogger("fedgraft.experiment.running.runner")
 VERY_MANY = 5_000
 """Clients from which on a note says what it takes to score all."""
-
-
-class Sites(Protocol):
-    """Where the clients of a federation are: their data are loaded there.
-
-    Attributes:
-        where: the federation's folder.
-    """
-
-    where: str
-
-    def joined(
-        self, experiment: Job, run: str, count: int | None = None
-    ) -> AbstractContextManager[tuple[Job, Runtime, Sequence[Any]]]:
-        """Enter with a runtime to which the clients have connected, and each client's name and data's fingerprint.
-
-        The experiment then says how all read their data. A run that is taken up has the first `count` clients, those
-        with which it began.
-        """
-        ...
-
-    def leave(self, experiment: Job, state: RunState, summary: Mapping[str, Any]) -> None:
-        """Hand every client what the run leaves it."""
-        ...
-
-    def fingerprints(self, memories: Mapping[int, bytes]) -> dict[int, bytes]:
-        """Return {client: fingerprint of what it remembers}, of what the runtime's `memories` yielded.
-
-        {} where nobody but the sites knows it: a fingerprint would let the server try data until it fits.
-        """
-        ...
 
 
 class Remote(NamedTuple):
@@ -80,6 +49,7 @@ class Settled:
         began: what the run began with, as `origin.json` holds it.
         remote: where clients are; None for here.
         about: what else `environment.json` is to say, such as of which federation the run is.
+        start: the model that it begins with; None for a drawn one.
     """
 
     job: Job
@@ -87,6 +57,7 @@ class Settled:
     began: Origin = field(default_factory=dict)
     remote: Remote | None = None
     about: Mapping[str, Any] = field(default_factory=dict)
+    start: Start | None = None
 
     @property
     def fingerprints(self) -> Callable[[Mapping[int, bytes]], dict[int, bytes]]:
@@ -113,10 +84,7 @@ def settled_here(experiment: Job, start: Start | None) -> Iterator[Settled]:
     began = origin_of(experiment.recipe.sections, shards, experiment.plan.task)
     if start is not None:
         experiment = start.begin(experiment, began, shards)
-        spent = {SPENT: json.dumps(dict(experiment.begins.spent))} if experiment.begins.spent else {}
-        model = digest(joined(experiment.plan.start, experiment.begins.own))
-        began = {**began, "start": {"model": model, "run": str(start.folder.resolve()), **spent}}
-    yield Settled(experiment, shards, began)
+    yield Settled(experiment, shards, began, start=start)
 
 
 @contextmanager
@@ -158,6 +126,9 @@ def describe(run_folder: RunFolder, settled: Settled) -> None:
     job, sections = settled.job, settled.job.recipe.sections
     is_parted = settled.remote is None and job.split_seed is not None
     seen = content_of(rows_of(settled.shards, job.begins.seen)) if is_parted else b""
-    about, first = {**environment(), **settled.about}, joined(job.plan.start, job.begins.own)
-    run_folder.describe(job.to_toml(), about, settled.began, first, given_network(sections), seen)
+    about, began, first = {**environment(), **settled.about}, settled.began, joined(job.plan.start, job.begins.own)
+    if settled.start is not None:
+        spent = {SPENT: json.dumps(dict(job.begins.spent))} if job.begins.spent else {}
+        began = {**began, "start": {"model": digest(first), "run": str(settled.start.folder.resolve()), **spent}}
+    run_folder.describe(job.to_toml(), about, began, first, given_network(sections), seen)
     note_made(sections)

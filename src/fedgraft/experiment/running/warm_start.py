@@ -45,11 +45,14 @@ class Start:
     claim: Mapping[str, Any] | None = None
 
     def reading(self, experiment: Job) -> Job:
-        """Return the experiment with data read as those of that run were, where it does not say, and so split."""
-        return self._split(self._agreed(experiment))
+        """Return the experiment with data read as those of that run were, where it does not say, and so split.
 
-    def _split(self, experiment: Job) -> Job:
-        """Return the experiment with rows split by the key of that run, and none scored that it was trained on."""
+        No row is scored that it was trained on.
+        """
+        then, agreed = self.sections["data"], self.sections["data"].get("transforms")
+        same = experiment.recipe.sections["data"]["name"] == then["name"]
+        if agreed is not None and same and not experiment.agreement_known:
+            experiment = experiment.reading(agreed)
         if experiment.split_seed is None:
             return experiment
         if self.rows is None:
@@ -60,7 +63,7 @@ class Start:
             return experiment
         if experiment.recipe.sections["data"].get("split_seed") is None:
             data: Any = experiment.data
-            seed = self.sections["data"].get("split_seed", self.sections["seed"])
+            seed = then.get("split_seed", self.sections["seed"])
             experiment = experiment.with_data(replace(data, split_seed=seed))
         return replace(experiment, begins=replace(experiment.begins, seen=seen_at_end(self.rows)))
 
@@ -71,14 +74,6 @@ class Start:
             LOG.warning(
                 f"{new:,} of {every:,} rows are new since {self.folder}; none that it was trained on is scored."
             )
-
-    def _agreed(self, experiment: Job) -> Job:
-        """Return the experiment with data read by what clients of that run agreed on, where it does not say."""
-        then = self.sections["data"]
-        agreed = then.get("transforms")
-        if agreed is None or experiment.agreement_known or experiment.recipe.sections["data"]["name"] != then["name"]:
-            return experiment
-        return experiment.reading(agreed)
 
     def begin(self, experiment: Job, began: Origin, shards: Sequence[Any]) -> Job:
         """Return an experiment, fitted to its data, `shards`, that begins with this model.
