@@ -31,7 +31,7 @@ WARM_UP = 3
 def built(root: str, model: str) -> tuple[Job, list]:
     """The recipe `graft_multigraph` with a model of two layers, and its clients' data."""
     changes = {"data.root": root, "model.name": model, "model.hidden": [WIDTH, WIDTH], "loss.dropout": 0.0}
-    found = jobs.load("graft_multigraph", {**changes, "yardsticks": []})
+    found = jobs.load("graft_multigraph", {**changes, "baselines": []})
     shards = list(found.shards())
     return found.fitted(shards), shards
 

@@ -34,7 +34,7 @@ def social_run(recipe: str, rounds: int = 6, **options) -> Job:
     """A recipe on a few shops; options of the sharing method, or "section.key"."""
     changes = {key if "." in key else f"sharing.{key}": value for key, value in options.items()}
     shops = {f"data.{name}": value for name, value in SHOPS.items()}
-    return jobs.load(recipe, {**shops, "rounds": rounds, "yardsticks": [], "training.epochs": 3, **changes})
+    return jobs.load(recipe, {**shops, "rounds": rounds, "baselines": [], "training.epochs": 3, **changes})
 
 
 def uploads(experiment: Job, played: Played, round: int) -> list[dict[str, np.ndarray]]:

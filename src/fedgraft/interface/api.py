@@ -74,7 +74,7 @@ def run(
         seeds: one run for each, such as [1, 2, 3], in `out`/seed-1 ...; started again, it goes on. None = one run.
         overrides: {"section.key": value}, applied last.
         secure: mask updates (secure_sum.name = "secagg"), and change what does not suit, but for what is set by you.
-        choices: whatever a recipe holds: `rounds`, `seed`, `patience`, `yardsticks` as values; `selector`, `sampler`,
+        choices: whatever a recipe holds: `rounds`, `seed`, `patience`, `baselines` as values; `selector`, `sampler`,
             `codec`, `model` ... as a name, as a dict of options (another "name" starts from that method's defaults) or
             as an instance, such as Oort(clients=2), of a class of yours too; `model` also as a class or an instance of
             torch.nn.Module; `training`, `budget`, `runtime` ... as a dict, such as budget={"bytes": "2MB"}.

@@ -9,7 +9,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedgraft.contracts.data import GivenData
+from fedgraft.contracts.data import InMemoryData
 from fedgraft.errors import InputError, unknown
 from fedgraft.experiment.job import Job
 from fedgraft.experiment.recipes import discovery
@@ -86,7 +86,7 @@ def data_of(data: Any) -> Any:
         return section
     for name in {*discovery.names("data")} - {*discovery.presets("data")}:
         cls = discovery.find("data", name)
-        if issubclass(cls, GivenData) and (options := cls.options_from(data)) is not None:
+        if issubclass(cls, InMemoryData) and (options := cls.options_from(data)) is not None:
             return {"name": name, **options}
     return data
 
@@ -111,7 +111,7 @@ def section_of_network(value: Any) -> dict[str, Any] | None:
 
 def given_tables(experiment: Job) -> dict[str, pd.DataFrame]:
     """Return {option of the data: table that was given in memory}."""
-    return experiment.data.tables() if isinstance(experiment.data, GivenData) else {}
+    return experiment.data.tables() if isinstance(experiment.data, InMemoryData) else {}
 
 
 def with_stored_tables(experiment: Job, run_folder: RunFolder) -> Job:

@@ -58,7 +58,7 @@ def test_answers_are_smoothed_anew_after_the_new_last_round(tmp_path):
         "answers.smoothing": 1,
         "training.schedule": "constant",
         "runtime.workers": 0,
-        "yardsticks": [],
+        "baselines": [],
     }
     for name, rounds in (("whole", 4), ("longer", 2)):
         fedgraft.run("fedais", out=tmp_path / name, overrides={**changes, "rounds": rounds}, progress=False)
@@ -80,7 +80,7 @@ def test_answers_are_smoothed_anew_after_the_new_last_round(tmp_path):
     ],
 )
 def test_rounds_that_would_have_been_others_cannot_be_added_to(tmp_path, changes, message):
-    given = {**TINY, "training.schedule": "constant", "yardsticks": [], **changes}
+    given = {**TINY, "training.schedule": "constant", "baselines": [], **changes}
     fedgraft.run("fedacs", out=tmp_path / "run", overrides=given, progress=False)
     before = content(tmp_path / "run")
     with pytest.raises(InputError, match=message):

@@ -147,23 +147,23 @@ def _with_parts(task: Task[Any, Any], name: str, sharing: Sharing[Any]) -> Task[
     return task.with_parts(sharing.parts)
 
 
-TRAINED_YARDSTICKS = ("local_only", "centralised", "centralised_cut")
-"""Yardsticks that train the experiment's own model: by each client alone, on all data in one place, and there without
+TRAINED_BASELINES = ("local_only", "centralised", "centralised_cut")
+"""Baselines that train the experiment's own model: by each client alone, on all data in one place, and there without
 the edges that the clients' cut breaks."""
 
 
-def yardsticks_of(content: Section, task: str) -> tuple[str, ...]:
-    """Return the names of a recipe's yardsticks. Raises `InputError` for one that there is not, or not for the task."""
-    if "yardsticks" not in content:
-        classes = {name: discovery.find("yardsticks", name) for name in discovery.names("yardsticks")}
+def baselines_of(content: Section, task: str) -> tuple[str, ...]:
+    """Return the names of a recipe's baselines. Raises `InputError` for one that there is not, or not for the task."""
+    if "baselines" not in content:
+        classes = {name: discovery.find("baselines", name) for name in discovery.names("baselines")}
         return tuple(name for name, cls in classes.items() if cls.default and cls.task == task)
-    names = content["yardsticks"]
+    names = content["baselines"]
     if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
-        raise InputError(f"yardsticks must be a list of names; got {names!r}.")
-    known = [*discovery.names("yardsticks"), *TRAINED_YARDSTICKS]
+        raise InputError(f"baselines must be a list of names; got {names!r}.")
+    known = [*discovery.names("baselines"), *TRAINED_BASELINES]
     for name in names:
         if name not in known and ":" not in name:
-            raise unknown("yardstick", name, known)
-        if name not in TRAINED_YARDSTICKS and discovery.find("yardsticks", name).task != task:
-            raise InputError(f"yardstick {name!r} is not for the task {task!r}.")
+            raise unknown("baseline", name, known)
+        if name not in TRAINED_BASELINES and discovery.find("baselines", name).task != task:
+            raise InputError(f"baseline {name!r} is not for the task {task!r}.")
     return tuple(names)

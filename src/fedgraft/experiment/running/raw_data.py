@@ -1,4 +1,4 @@
-"""A yardstick of bytes: what it would take to send every client's data once, compressed, and to train in one place.
+"""A baseline of bytes: what it would take to send every client's data once, compressed, and to train in one place.
 
 Counted is, client by client, the length of one message: its header, and behind it all that training in one place would
 need of the client's shard: features, edges, labels, splits, addresses of neighbours elsewhere. Left out is what only
@@ -343,11 +343,11 @@ def raw_data(shards: Sequence[Any]) -> int | None:
 def entry(key: str) -> Path:
     """Return the file of the user's cache under a fingerprint of all that its content follows from.
 
-    It lies in $XDG_CACHE_HOME/fedgraft/yardsticks (~/.cache by default). All of it may be deleted at any time. What
+    It lies in $XDG_CACHE_HOME/fedgraft/baselines (~/.cache by default). All of it may be deleted at any time. What
     cannot be read, or is damaged, is computed anew; where nothing can be kept, so is each.
     """
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(root) / "fedgraft" / "yardsticks" / f"{key}.json"
+    return Path(root) / "fedgraft" / "baselines" / f"{key}.json"
 
 
 def remembered(path: Path, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:

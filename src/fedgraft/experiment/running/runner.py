@@ -13,7 +13,7 @@ from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import AllClientsFailedError, InputError, Interrupted, MachineError, memory_shortage
 from fedgraft.experiment.job import Job
 from fedgraft.experiment.recipes.discovery import named_as_in_recipes
-from fedgraft.experiment.running.baselines import STAGE
+from fedgraft.experiment.running.baseline_scores import STAGE
 from fedgraft.experiment.running.loops import loop_of, running
 from fedgraft.experiment.running.portable import check_machine
 from fedgraft.experiment.running.raw_data import raw_data

@@ -14,7 +14,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.carried_over import content_of, joined, rows_of
 from fedgraft.experiment.job import Job
 from fedgraft.experiment.policies import require_allowed
-from fedgraft.experiment.running.baselines import STAGE
+from fedgraft.experiment.running.baseline_scores import STAGE
 from fedgraft.experiment.running.recorder import Sites
 from fedgraft.experiment.running.remarks import stale_scores
 from fedgraft.experiment.running.warm_start import Start
@@ -73,7 +73,7 @@ def settled_here(experiment: Job, start: Start | None) -> Iterator[Settled]:
     shards = experiment.shards()
     if isinstance(shards, Shards) and len(shards) >= VERY_MANY and not experiment.settings.evaluation.sample:
         LOG.warning(
-            f"Each scoring makes the data of all {len(shards):,} clients, and yardsticks need all at once; "
+            f"Each scoring makes the data of all {len(shards):,} clients, and baselines need all at once; "
             "evaluation.sample=100 scores a hundred clients, the same ones in every round."
         )
     experiment = experiment.fitted(shards)

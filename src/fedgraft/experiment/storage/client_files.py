@@ -71,7 +71,7 @@ def write_client(path: Path, number: int, name: str, task: str, shard: Any, pack
         content = wire.pack(tree)
     except (TypeError, ValueError) as error:
         raise InputError(f"The data of client {name!r} cannot be written in a file: {error}") from error
-    whole = b"".join([_MAGIC, bytes([FORMAT]), disk.sealed(content)])
+    whole = b"".join([_MAGIC, bytes([FORMAT]), disk.encrypted(content)])
     disk.replace(path.parent, {path.name: whole}, disk.PRIVATE)
     return len(whole)
 

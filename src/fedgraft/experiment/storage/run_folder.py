@@ -193,7 +193,7 @@ class RunFolder:
             }
             if self.has_checkpoint:
                 disk.keep_as(inner / STATE, inner / folders.BEFORE)
-            disk.replace(inner, {STATE: disk.sealed(wire.pack(content))})
+            disk.replace(inner, {STATE: disk.encrypted(wire.pack(content))})
             self._made = None
             kept = current | set(self._memories.values())
             for path in folders.memories(self.folder):

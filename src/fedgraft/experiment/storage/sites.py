@@ -12,7 +12,7 @@ import pandas as pd
 from fedgraft import wire
 from fedgraft.contracts.abilities.matching import KNOWN_ELSEWHERE, MatchedData
 from fedgraft.contracts.abilities.tasks import derived_shard
-from fedgraft.contracts.data import ClientTables, FittedData, Neighbours, Purpose
+from fedgraft.contracts.data import AgreedData, ClientTables, PeerClients, Purpose
 from fedgraft.engine.protocol.codes import SECRET
 from fedgraft.engine.protocol.transport import keyed, known_alike
 from fedgraft.errors import InputError, RefusedError, WireError, require, require_one_of
@@ -23,9 +23,9 @@ from fedgraft.experiment.storage.data_notes import without_notes
 from fedgraft.experiment.storage.matching import CLAIMED, neighbours_of, order_in
 from fedgraft.experiment.storage.provenance import digest_of, versions
 from fedgraft.tables.table_files import ALLOWED, is_address, is_table
+from fedgraft.wire.encrypted_rows import RowSeal
 from fedgraft.wire.layouts import Arrays, Tree
 from fedgraft.wire.masking import Masks
-from fedgraft.wire.sealed_rows import RowSeal
 from fedgraft.wire.tokens import SECRET_BYTES
 
 LOG = logging.getLogger("fedgraft.data")
@@ -48,7 +48,7 @@ AGREED: Final = {
         "class_names",
         "metapaths",
         "judged",
-        "rare",
+        "positive_class",
     ),
 }
 """Options of sections on which clients agree as a run begins, where the recipe does not say them."""
@@ -70,7 +70,7 @@ class SiteData:
     data: Sequence[str]
     number: int
     name: str
-    neighbours: Neighbours | None = None
+    neighbours: PeerClients | None = None
 
     @property
     def _is_file(self) -> bool:
@@ -129,7 +129,7 @@ class SiteData:
         None where that is known, or nothing is to be agreed on, as of a file of `fedgraft shard`.
         """
         site = self.own.data
-        if not isinstance(site, FittedData) or self.own.agreement_known or self._is_file:
+        if not isinstance(site, AgreedData) or self.own.agreement_known or self._is_file:
             return None
         with without_notes():  # they are told where data are read for training
             return wire.pack(site.published_by(self.own.plan.task, self._site_tables(), self._purpose))
@@ -230,7 +230,7 @@ class Site:
     clients: tuple[str, ...] = ()
     secret: bytes = field(default=b"", repr=False)
     own_secret: bytes = field(default=b"", repr=False)
-    neighbours: Neighbours | None = field(default=None, init=False)
+    neighbours: PeerClients | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.neighbours = neighbours_of(self.clients, b"")
@@ -276,7 +276,7 @@ class Site:
         return shard, {**about, "data": keyed(known, "data", self.digest.encode()).hex()} if known else about
 
     def seal(self, run: str) -> RowSeal:
-        """Return what rows are sealed with in a run, by its name."""
+        """Return what rows are encrypted with in a run, by its name."""
         return RowSeal(self.secret, run)
 
     def mask_root(self, run: str, nonce: bytes) -> bytes:
@@ -294,8 +294,8 @@ class Site:
         return hmac.digest(self.own_secret, purpose.encode() + nonce, "sha256")
 
     def _seals(self, own: Job) -> bool:
-        """Whether rows are sealed. Raises `InputError` where the secret for it is missing."""
-        if own.plan.sealed is None:
+        """Whether rows are encrypted. Raises `InputError` where the secret for it is missing."""
+        if own.plan.encrypted is None:
             return False
         if not self.secret:
             said = f"exchange.encrypted_rows = true needs the secret that all sites have in common: {LACKS_SECRET}"

@@ -22,7 +22,7 @@ from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.tables import table_files
 
 LOCAL = "model alone"
-"""In place of a yardstick's name: a recipe's own model, trained by each client alone."""
+"""In place of a baseline's name: a recipe's own model, trained by each client alone."""
 
 
 @dataclass(frozen=True)
@@ -43,12 +43,12 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Alone:
-    """A yardstick that every client computes by itself.
+    """A baseline that every client computes by itself.
 
     Args:
-        name: of the yardstick.
+        name: of the baseline.
         figure: of a recipe that it is held against: "validation", its score; or "own", where clients of the recipe,
-            too, choose by their own validation split, as the yardstick's do, which flatters both.
+            too, choose by their own validation split, as the baseline's do, which flatters both.
     """
 
     name: str
@@ -61,8 +61,8 @@ class Choice:
 
     Args:
         recipes: to try, the most useful first; one that is not among ours is passed over.
-        alone: yardsticks of clients alone, beside the recipe's own model trained alone.
-        central: cheap yardsticks that need all data in one place, the cheapest first.
+        alone: baselines of clients alone, beside the recipe's own model trained alone.
+        central: cheap baselines that need all data in one place, the cheapest first.
     """
 
     recipes: tuple[Candidate, ...]
@@ -118,14 +118,14 @@ LEAST_SEEDS = 2
 class Trial:
     """A score to find, with one seed of data and training, for the row of this kind and name.
 
-    `yardstick` is what is computed, "" for a federated run, and `candidate` whose experiment it is or whose model is
+    `baseline` is what is computed, "" for a federated run, and `candidate` whose experiment it is or whose model is
     trained.
     """
 
     kind: str
     name: str
     seed: int
-    yardstick: str
+    baseline: str
     candidate: Candidate
 
     @property
@@ -189,16 +189,16 @@ class Question:
             raise errors[0]
         return Choice(tuple(fitting), listed.alone, listed.central)
 
-    def experiment(self, candidate: Candidate, seed: int, yardsticks: bool = False) -> Job:
-        """Return a candidate's experiment on the data, within the budget; `yardsticks`: whether with its own.
+    def experiment(self, candidate: Candidate, seed: int, baselines: bool = False) -> Job:
+        """Return a candidate's experiment on the data, within the budget; `baselines`: whether with its own.
 
         A recipe that chooses more clients than there are chooses all of them, unless the user says how many.
         """
         recipe = Recipe.read(candidate.recipe).changed({"data.name": self.data["name"]})
         recipe = recipe.with_sections({"data": dict(self.data)})
         changes = {**candidate.changes, **self.changes, **candidate.fixed, "seed": seed, "budget.bytes": self.budget}
-        if not yardsticks:
-            changes["yardsticks"] = []
+        if not baselines:
+            changes["baselines"] = []
         recipe = recipe.changed(changes)
         selector, clients = recipe.sections.get("selector"), self._clients.get(seed)
         if clients and isinstance(selector, dict) and "selector.clients" not in self.changes:
@@ -226,13 +226,13 @@ class Question:
             self.shards(job.seed)
         used: dict[str, Any] = {
             "format": FORMAT,
-            "yardstick": job.yardstick,
+            "baseline": job.baseline,
             "data": self._digests[job.seed],
             "seed": job.seed,
         }
-        if job.yardstick in ("", LOCAL):
+        if job.baseline in ("", LOCAL):
             sections = self.experiment(job.candidate, job.seed).recipe.sections
-            wanted = TRAINED if job.yardstick else [name for name in sections if name not in UNUSED]
+            wanted = TRAINED if job.baseline else [name for name in sections if name not in UNUSED]
             used["sections"] = {name: sections[name] for name in wanted if name in sections}
         settings: dict[str, Any] = json.loads(json.dumps(used, default=str))
         return settings

@@ -95,14 +95,14 @@ OF_SUMMARY: Checks = _checks(
         **dict.fromkeys(("clients", "seed", "rounds", "selections", "scored"), Count),
         **dict.fromkeys(("seconds", "simulated_seconds"), Number),
         **dict.fromkeys(("validation", "test", "test_at_best_validation", "test_plain_mean"), Score),
-        **dict.fromkeys(("test_per_client", "yardsticks"), dict[str, Score]),
+        **dict.fromkeys(("test_per_client", "baselines"), dict[str, Score]),
         "bytes": Annotated[dict[str, Count], AfterValidator(_counts_all)],
         "curve": Annotated[list[Point], Field(min_length=1)],
         "measures": Measures,
         "data": Annotated[_DATA, AfterValidator(_counts_each_class)] | None,
         **dict.fromkeys(("flops", "raw_data_bytes"), Count | None),
         "failures": dict[str, Count],
-        **dict.fromkeys(("remarks", "local_yardsticks"), list[Text]),
+        **dict.fromkeys(("remarks", "local_baselines"), list[Text]),
         "after_local_steps": Annotated[_table(_AFTER), AfterValidator(_is_as_long)] | None,
         "client_alone": _table(_SPLITS) | None,
     }
@@ -115,7 +115,7 @@ OF_ROUND: Checks = _checks(
         "failed": dict[Client, Text],
         "timings": dict[Client, tuple[Number, Number]],
         "staleness": dict[Client, Count],
-        "terms": dict[Text, dict[Client, Number]],
+        "explanation": dict[Text, dict[Client, Number]],
         **dict.fromkeys(("loss", "validation", "test"), Score),
         **dict.fromkeys(("seconds", "simulated_seconds", "began"), Number),
     }
@@ -153,7 +153,7 @@ METRIC_NAMES = {
 AFTER_LOCAL = "test_after_local_steps"
 """What tables of runs call the score of clients' models after local steps."""
 ALONE = "each client alone"
-"""What the model reaches where each client trains by itself, as a yardstick's name."""
+"""What the model reaches where each client trains by itself, as a baseline's name."""
 ALL_DATA = "all data, sent once"
 """What sending every client's data once would take."""
 
@@ -264,7 +264,7 @@ class StoredRun:
             row["late"] = tuple(row["late"])
             for name in ("failed", "timings", "staleness"):
                 row[name] = _by_number(row[name])
-            row["terms"] = {term: _by_number(values) for term, values in row["terms"].items()}
+            row["explanation"] = {term: _by_number(values) for term, values in row["explanation"].items()}
         frame = pd.DataFrame(rows, columns=[field.name for field in fields(Row)])
         return frame.astype({"loss": "float64", "validation": "float64", "test": "float64"})
 
@@ -378,12 +378,12 @@ def after_local_steps(summary: Mapping[str, Any]) -> float | None:
     return score
 
 
-def joined_yardsticks(tables: Sequence[Mapping[str, Any]]) -> list[tuple[str, float]]:
-    """(name, score on test) of every yardstick: its mean over the runs of a data set, named if there are several.
+def joined_baselines(tables: Sequence[Mapping[str, Any]]) -> list[tuple[str, float]]:
+    """(name, score on test) of every baseline: its mean over the runs of a data set, named if there are several.
 
-    Tables are summaries, or anything else with "dataset", "yardsticks" and "client_alone".
+    Tables are summaries, or anything else with "dataset", "baselines" and "client_alone".
     """
-    return _joined(tables, yardsticks_of)
+    return _joined(tables, baselines_of)
 
 
 def joined_raw_data(tables: Sequence[Mapping[str, Any]]) -> list[tuple[str, float]]:
@@ -394,11 +394,11 @@ def joined_raw_data(tables: Sequence[Mapping[str, Any]]) -> list[tuple[str, floa
     return _joined(tables, lambda table: {ALL_DATA: table["raw_data_bytes"]})
 
 
-def yardsticks_of(summary: Mapping[str, Any]) -> dict[str, float | None]:
-    """{yardstick: score on test} of a run, and `ALONE` where that is known and none of them: `local_only` is it."""
+def baselines_of(summary: Mapping[str, Any]) -> dict[str, float | None]:
+    """{baseline: score on test} of a run, and `ALONE` where that is known and none of them: `local_only` is it."""
     alone = summary["client_alone"]
-    own = {} if alone is None or "local_only" in summary["yardsticks"] else {ALONE: alone["test"]}
-    return {**summary["yardsticks"], **own}
+    own = {} if alone is None or "local_only" in summary["baselines"] else {ALONE: alone["test"]}
+    return {**summary["baselines"], **own}
 
 
 def _joined(
