@@ -10,7 +10,7 @@ from fedgraft.experiment import job as jobs
 from fedgraft.experiment.policies import own_policy, require_allowed
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.storage import server_root
-from fedgraft.experiment.storage.sharding import shard
+from fedgraft.experiment.storage.client_files import shard
 from helpers.local_sites import LocalSites
 from helpers.stored_runs import Stops
 

@@ -5,7 +5,7 @@ import pytest
 from fedgraft.errors import AllClientsFailedError
 from fedgraft.experiment import job as jobs
 from fedgraft.experiment.running import runner
-from fedgraft.experiment.storage.sharding import shard
+from fedgraft.experiment.storage.client_files import shard
 from fedgraft.interface import federated_run
 from fedgraft.runtimes.federation.audit import FILE, read
 from helpers.local_sites import LocalSites

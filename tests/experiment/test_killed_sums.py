@@ -14,7 +14,7 @@ from fedgraft.engine.privacy.policy import Policy
 from fedgraft.experiment import job as jobs
 from fedgraft.experiment.policies import own_policy
 from fedgraft.experiment.running import runner
-from fedgraft.experiment.storage.sharding import shard
+from fedgraft.experiment.storage.client_files import shard
 from fedgraft.runtimes.federation import journal
 from fedgraft.runtimes.federation.audit import FILE, read
 from fedgraft.runtimes.federation.envelope import Answer, Order

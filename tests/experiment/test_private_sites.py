@@ -12,7 +12,7 @@ from fedgraft.experiment import job as jobs
 from fedgraft.experiment.described import without_data
 from fedgraft.experiment.policies import own_policy, rules_of
 from fedgraft.experiment.running import runner
-from fedgraft.experiment.storage.sharding import shard
+from fedgraft.experiment.storage.client_files import shard
 from fedgraft.runtimes.federation.audit import FILE, read
 from helpers.local_sites import LocalSites
 

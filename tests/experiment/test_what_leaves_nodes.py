@@ -12,9 +12,8 @@ from fedgraft.engine.protocol.fields import ECHO
 from fedgraft.engine.protocol.transport import ENDING, ENVELOPE, FIELDS, JOINING, leaving
 from fedgraft.experiment import job as jobs
 from fedgraft.experiment.running import runner
-from fedgraft.experiment.storage.client_files import read_client, write_client
+from fedgraft.experiment.storage.client_files import read_client, shard, write_client
 from fedgraft.experiment.storage.provenance import digest_of
-from fedgraft.experiment.storage.sharding import shard
 from fedgraft.runtimes.federation.envelope import Order, opened
 from helpers.local_sites import LocalSites, traffic
 

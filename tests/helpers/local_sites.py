@@ -13,8 +13,8 @@ from fedgraft.experiment import job as jobs
 from fedgraft.experiment.job import Job
 from fedgraft.experiment.predicting.site_run import pack_site_run, write_site_run
 from fedgraft.experiment.running import runner
+from fedgraft.experiment.storage.client_files import shard
 from fedgraft.experiment.storage.provenance import RemoteClient
-from fedgraft.experiment.storage.sharding import shard
 from fedgraft.experiment.storage.sites import Site
 from fedgraft.interface import federated_run
 from fedgraft.interface.federated_run import joined_alike

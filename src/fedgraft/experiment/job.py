@@ -34,7 +34,7 @@ from fedgraft.experiment.recipes.codec_sections import (
     resolved_codec,
     sealed_by_data,
 )
-from fedgraft.experiment.recipes.findings import Also
+from fedgraft.experiment.recipes.options import Also
 from fedgraft.experiment.recipes.recipe import (
     DEFAULT_NAMES,
     EXTENDS,

@@ -11,7 +11,7 @@ from fedgraft.engine.plan import HOME
 from fedgraft.engine.privacy.secure_sum import SIGNED_KEYS
 from fedgraft.errors import InputError, MachineError
 from fedgraft.experiment.job import Job, chosen, load
-from fedgraft.experiment.recipes.findings import Finding
+from fedgraft.experiment.recipes.options import Finding
 from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.recipes.server_choices import FEDERATION_S
 from fedgraft.experiment.running import portable, runner

@@ -23,8 +23,8 @@ from fedgraft.experiment.storage.outside_classes import stored_experiment
 from fedgraft.interface.python_arguments import python_words
 from fedgraft.reports.figures import choice_figures, curve_figures, figures
 from fedgraft.reports.pages.html_report import write_report
-from fedgraft.reports.stored.choices import is_explained
 from fedgraft.reports.stored.comparison import shown_score
+from fedgraft.reports.stored.orders import is_explained
 from fedgraft.reports.stored.stored_runs import StoredRun, baselines_of
 from fedgraft.tables.table_files import Given
 

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from fedgraft.reports.advising.limits import TIME, WORK, Limit, StoppedError
+from fedgraft.reports.advising.cells import TIME, WORK, Limit, StoppedError
 from fedgraft.reports.advising.questions import ALONE, LOCAL, TOGETHER, Candidate, Trial
 from fedgraft.reports.advising.verdict import FEDERATE, KEEP_APART, Row, judge
 

@@ -20,8 +20,7 @@ from fedgraft.experiment import job as jobs
 from fedgraft.reports.studies import running, study, study_files
 from fedgraft.reports.studies.layouts import tables, write_page
 from fedgraft.reports.studies.processes import Call, Write
-from fedgraft.reports.studies.stored_results import StoredResults
-from fedgraft.reports.studies.study import Cell, Split, Study, panel_cells
+from fedgraft.reports.studies.study import Cell, Split, StoredResults, Study, panel_cells
 
 TINY = Study(
     name="tiny",

@@ -14,7 +14,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment import job as jobs
 from fedgraft.experiment.policies import own_policy
 from fedgraft.experiment.running import runner
-from fedgraft.experiment.storage.sharding import shard
+from fedgraft.experiment.storage.client_files import shard
 from fedgraft.runtimes.federation.audit import FILE, AuditLog, canonical, chained, read
 from fedgraft.runtimes.federation.audit_head import Head, head_file, read_head
 from fedgraft.runtimes.federation.envelope import Answer, Order, opened

@@ -14,7 +14,7 @@ from fedgraft.engine.server.loop.stopping import Stopping
 from fedgraft.engine.server.rounds.safeguards import Safeguards
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery, private, secure_sums
-from fedgraft.experiment.recipes.findings import Also, Finding, UnsuitedError
+from fedgraft.experiment.recipes.options import Also, Finding, UnsuitedError
 from fedgraft.experiment.recipes.recipe import RENAMED, Recipe, as_changes
 from fedgraft.experiment.recipes.sections import METHODS, Section, Settings
 

@@ -12,7 +12,7 @@ from fedgraft.engine.privacy.options import CENTRAL, DISTRIBUTED
 from fedgraft.errors import InputError, WireError
 from fedgraft.experiment.carried_over import Hashes, Own, fitting, new_rows, seen_at_end
 from fedgraft.experiment.job import Job
-from fedgraft.experiment.recipes.findings import Finding, UnsuitedError
+from fedgraft.experiment.recipes.options import Finding, UnsuitedError
 from fedgraft.experiment.recipes.recipe import section_of
 from fedgraft.experiment.recipes.sections import STAGES
 from fedgraft.experiment.storage.finished_run import FinishedRun

@@ -9,20 +9,23 @@ which dataclass it is, and only those that data are made of are known.
 import logging
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import tomli_w
 from scipy import sparse
 
 from fedgraft import wire
-from fedgraft.contracts.data import Data
+from fedgraft.contracts.data import Data, names_of
 from fedgraft.errors import InputError, WireError
-from fedgraft.experiment.storage import disk
+from fedgraft.experiment.job import Job
+from fedgraft.experiment.storage import disk, folder_check
 from fedgraft.experiment.storage.provenance import digest_of
+from fedgraft.runtimes.federation.folders import file_name
 from fedgraft.wire.buffers import DTYPES
 from fedgraft.wire.layouts import Array, Tree
 
@@ -211,3 +214,58 @@ def _record(name: str, parts: Mapping[str, Any], packages: Sequence[str]) -> Any
 
 def _is_within(module: str, packages: Sequence[str]) -> bool:
     return any(f"{module}.".startswith(f"{package}.") for package in packages)
+
+
+RECIPE: Final = "recipe.toml"
+CLIENTS: Final = "clients.toml"
+FILES: Final = "clients"
+
+
+def shard(experiment: Job, folder: Path, written: Callable[[str, Path, int], None]) -> list[Path]:
+    """Write a recipe's data to a folder, a file for each client.
+
+    Args:
+        experiment: the recipe.
+        folder: not there yet, or empty; where the data cannot be loaded or written, it is left as it was.
+        written: told of each client: its name, its file, the file's size in bytes.
+
+    Returns:
+        The clients' files, in their order. Raises `InputError`.
+    """
+    _check_free(folder)
+    shards = experiment.shards()
+    fitted = experiment.fitted(shards)
+    recipe = fitted.to_toml().encode()
+    names = list(names_of(shards))
+    paths = [folder / FILES / f"{name}{SUFFIX}" for name in _file_names(names)]
+    with disk.written(folder):
+        made = [*folder_check.make(folder), *folder_check.make(folder / FILES)]
+        (folder / FILES).chmod(0o700)
+        try:
+            for number, (name, path) in enumerate(zip(names, paths, strict=True)):
+                size = write_client(path, number, name, fitted.task_name, shards[number], packages_of(fitted.data))
+                written(name, path, size)
+            disk.replace(folder, {CLIENTS: tomli_w.dumps({"names": names}).encode(), RECIPE: recipe})
+        except BaseException:
+            for path in (*paths, folder / CLIENTS, folder / RECIPE):
+                disk.remove(path)
+            folder_check.take_back(made)
+            raise
+    return paths
+
+
+def _check_free(folder: Path) -> None:
+    if names := folder_check.names_in(folder, folder):
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        raise InputError(f"{folder} is not empty: it holds {names[0]!r}{more}. Choose a folder that is new or empty.")
+
+
+def _file_names(names: list[str]) -> list[str]:
+    """Return a name of a file for each client, all distinct, whatever clients are called."""
+    safe_names: dict[str, str] = {}  # by what a file system that knows no capitals takes for it
+    for number, name in enumerate(names):
+        safe = file_name(name) or "client"
+        while safe.casefold() in safe_names:
+            safe += f"-{number}"
+        safe_names[safe.casefold()] = safe
+    return list(safe_names.values())

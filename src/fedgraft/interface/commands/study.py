@@ -11,7 +11,7 @@ from fedgraft.interface.commands.options import SETTINGS, AsJson, print_json, sa
 from fedgraft.reports.studies import cost_figures, running
 from fedgraft.reports.studies import study as studies
 from fedgraft.reports.studies.layouts import tables, write_page
-from fedgraft.reports.studies.stored_results import StoredResults
+from fedgraft.reports.studies.study import StoredResults
 
 app = typer.Typer(**SETTINGS)
 

@@ -11,8 +11,7 @@ from typing import Final
 from fedgraft.errors import FedgraftError, InputError
 from fedgraft.experiment.recipes.units import human_seconds
 from fedgraft.experiment.storage import disk
-from fedgraft.reports.advising.cells import Cells, equal
-from fedgraft.reports.advising.limits import TERA, TIME, WORK, Limit, StoppedError, human_operations
+from fedgraft.reports.advising.cells import TERA, TIME, WORK, Cells, Limit, StoppedError, equal, human_operations
 from fedgraft.reports.advising.page import markdown, notes_of
 from fedgraft.reports.advising.questions import (
     ALONE,

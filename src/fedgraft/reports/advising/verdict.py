@@ -7,8 +7,7 @@ from statistics import mean
 from typing import Final, Literal, TypeAlias
 
 from fedgraft.experiment.recipes.units import human_bytes
-from fedgraft.reports.advising.cells import Cell, equal
-from fedgraft.reports.advising.limits import TIME, WORK, human_operations
+from fedgraft.reports.advising.cells import TIME, WORK, Cell, equal, human_operations
 from fedgraft.reports.advising.questions import (
     ALONE,
     LEAST_SEEDS,
@@ -19,7 +18,7 @@ from fedgraft.reports.advising.questions import (
     Question,
     Trial,
 )
-from fedgraft.reports.stored.intervals import Interval, interval
+from fedgraft.reports.stored.comparison import Interval, interval
 
 CONFIDENCE = 0.9
 """Of the intervals that decide."""

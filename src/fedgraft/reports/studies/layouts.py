@@ -22,9 +22,10 @@ from fedgraft.reports.studies.cells import (
     points_of,
     score_of,
     spent_to,
+    spread,
+    table,
     total,
 )
-from fedgraft.reports.studies.markdown import spread, table
 from fedgraft.reports.studies.study import AFTER, SCORING, Study, settings
 from fedgraft.reports.studies.tables import GFLOP, MB, SECONDS, Savings, differences, pivot
 

@@ -26,8 +26,18 @@ from fedgraft.experiment.running import baseline_scores
 from fedgraft.experiment.running.raw_data import raw_data
 from fedgraft.experiment.running.runner import execute_on
 from fedgraft.reports.studies.processes import Call, Write, in_processes, on_cluster
-from fedgraft.reports.studies.stored_results import BASELINES, CELLS, StoredResults, write_result
-from fedgraft.reports.studies.study import AFTER, ALONE, SCORING, Cell, Split, Study
+from fedgraft.reports.studies.study import (
+    AFTER,
+    ALONE,
+    BASELINES,
+    CELLS,
+    SCORING,
+    Cell,
+    Split,
+    StoredResults,
+    Study,
+    write_result,
+)
 
 KEPT: Final = (
     *("metric", "better", "rounds", "validation", "test", "test_at_best_validation", "test_plain_mean"),
