@@ -14,7 +14,7 @@ from fedgraft.experiment import job as jobs
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage.run_folder import RunFolder
-from fedgraft.interface.node import plan_of
+from fedgraft.interface.plan_of import plan_of
 from helpers import site_tables
 from helpers.local_sites import LocalSites, federated
 from helpers.site_tables import CLIENTS

@@ -18,7 +18,7 @@ from fedgraft.experiment.storage.provenance import RemoteClient
 from fedgraft.experiment.storage.sites import Site
 from fedgraft.interface import federated_run
 from fedgraft.interface.federated_run import joined_alike
-from fedgraft.interface.node import plan_of
+from fedgraft.interface.plan_of import plan_of
 from fedgraft.runtimes.federation.audit import FILE, AuditLog
 from fedgraft.runtimes.federation.certificates import node_key
 from fedgraft.runtimes.federation.journal import Journal

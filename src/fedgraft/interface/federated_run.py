@@ -18,7 +18,7 @@ from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.matching import CLAIMED, cross_client_nodes, matched_at_sites, read_told, write_told
 from fedgraft.experiment.storage.provenance import RemoteClient
 from fedgraft.experiment.storage.sites import PUBLISHED
-from fedgraft.interface.node import plan_of
+from fedgraft.interface.plan_of import plan_of
 from fedgraft.runtimes.federation.folders import FederationFolder
 from fedgraft.runtimes.federation.journal import FORGET
 from fedgraft.runtimes.federation.link import Link
