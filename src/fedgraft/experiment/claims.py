@@ -99,6 +99,8 @@ def claim_of(experiment: Job, clients: int, here: bool = True, numbers: int = 0)
     if not experiment.plan.collection.claims:
         return None
     made = (_central if privacy.central else _distributed)(experiment, clients, numbers, here)
+    # What the run told that this one begins with: the epsilons of both add.
+    start = [{"what": "the run that it begins with", "rounds": 1, "epsilon": spent["epsilon"]}] if spent else []
     uncovered = [f"{row['adversary']}: {row['why']}" for row in made["adversaries"] if row["why"]]
     return {
         "unit": privacy.unit,
@@ -109,7 +111,7 @@ def claim_of(experiment: Job, clients: int, here: bool = True, numbers: int = 0)
         "delta": privacy.delta + spent.get("delta", 0.0),
         "exact_scores": not experiment.plan.at_home,
         "adversaries": [_after(row, spent) for row in made["adversaries"]],
-        "parts": [*made["parts"], *_start(spent)],
+        "parts": [*made["parts"], *start],
         "not_covered": [*uncovered, *made["not_covered"]],
     }
 
@@ -164,11 +166,6 @@ def _answers(plan: Plan) -> list[dict[str, Any]]:
     return [{"what": "answers by randomised response", "rounds": 1, "epsilon": plan.privacy.answers}]
 
 
-def _start(spent: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What the run told that this one begins with; the epsilons of both add."""
-    return [{"what": "the run that it begins with", "rounds": 1, "epsilon": spent["epsilon"]}] if spent else []
-
-
 def _after(row: dict[str, Any], spent: Mapping[str, Any]) -> dict[str, Any]:
     """What an adversary reaches that has seen the run that this one begins with."""
     reached = {each["adversary"]: each["epsilon"] for each in spent.get("adversaries", [])}
@@ -184,7 +181,8 @@ def _what(plan: Plan) -> str:
 
 def sentence(claim: dict[str, Any]) -> str:
     """Return a claim in one line: what is claimed, of which neighbouring data, against whom."""
-    parts = ", ".join(f"{_times(part['rounds'])} {part['what']} {_hidden(part)}" for part in claim["parts"])
+    told = [("once" if (n := part["rounds"]) == 1 else n, part["what"], _hidden(part)) for part in claim["parts"]]
+    parts = ", ".join(" ".join(map(str, each)) for each in told)
     known = [_reached(row, claim["epsilon"]) for row in claim["adversaries"] if row["epsilon"] is not None]
     trusted = f"; {claim['trusted']} is trusted" if "trusted" in claim else ""
     against = f"against {', '.join(['other clients', *known])}{trusted}"
@@ -212,10 +210,6 @@ def _number(epsilon: float) -> str:
 
 def _hidden(part: dict[str, Any]) -> str:
     return f"with noise {part['noise']:.4g}" if "noise" in part else f"with epsilon {part['epsilon']:g}"
-
-
-def _times(rounds: int) -> str:
-    return "once" if rounds == 1 else str(rounds)
 
 
 def _told(experiment: Job) -> list[str]:

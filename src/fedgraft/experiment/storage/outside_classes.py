@@ -58,7 +58,8 @@ def stored_experiment(run_folder: RunFolder) -> Job:
     """
     run_folder.check_format()
     where, text = run_folder.folder / EXPERIMENT, run_folder.experiment_toml()
-    names = [name for name in outside_names(contents(text, str(where))) if not _is_known(name)]
+    outside = outside_names(contents(text, str(where)))
+    names = [name for name in outside if name not in _KNOWN and not _file(name).is_file()]
     if names:
         raise InputError(
             f"{where} names classes outside fedgraft, whose code would run: {', '.join(names)}. No run of this user's "
@@ -108,10 +109,6 @@ def _first_model(run_folder: RunFolder) -> Arrays:
     if digest(arrays) != known.get("model"):
         raise InputError(f"{path} is damaged: it is not what the run's model began with.")
     return arrays
-
-
-def _is_known(name: str) -> bool:
-    return name in _KNOWN or _file(name).is_file()
 
 
 def _note(names: Sequence[str]) -> None:
