@@ -14,7 +14,7 @@ from fedgraft.engine.privacy import private_sums
 from fedgraft.engine.server.sums import secure_sums
 from fedgraft.errors import ClientError, InputError
 from fedgraft.experiment.attacking.attacks import canaries, guesses_of, verdict
-from fedgraft.experiment.attacking.gradient_canaries import Evidence, weighed_gradients
+from fedgraft.experiment.attacking.canaries import Evidence, weighed_gradients
 from fedgraft.experiment.attacking.guesses import marked_examples
 from fedgraft.experiment.attacking.listening import heard, models
 from fedgraft.experiment.job import load

@@ -29,6 +29,10 @@ _NAME: Final = ~np.uint64(3)
 """Bits of a hash that name the row."""
 
 Hashes = NDArray[np.uint64]
+OWN: Final = ":clients"
+"""Name under which they are stored beside shared parameters; no parameter has a colon."""
+Own = Mapping[int, Mapping[str, Tree]]
+"""{client: what of its memory it begins with}."""
 
 
 def rows_of(shards: Sequence[Any], before: Hashes | None) -> Hashes:
@@ -103,12 +107,6 @@ def _named(shard: Any, seen: Hashes) -> tuple[Any, int]:
         return shard, 0
     hashes = shard.parted()[0]
     return shard.untested(hashes[np.isin(hashes & _NAME, seen)])
-
-
-OWN: Final = ":clients"
-"""Name under which they are stored beside shared parameters; no parameter has a colon."""
-Own = Mapping[int, Mapping[str, Tree]]
-"""{client: what of its memory it begins with}."""
 
 
 def inherited(plan: Plan, memory: Mapping[str, Any]) -> dict[str, Tree]:

@@ -25,6 +25,16 @@ _SCORES: Final = "exact scores and losses in curves, summary and reports, of cli
 _LOSSES: Final = "exact losses of training in rounds.jsonl and reports: for the operator"
 AGAIN: Final = "a round that is made again after a kill, in which other clients answer: it counts twice"
 _TIMES: Final = "how long rounds take: who sees that may guess how many took part"
+NEIGHBOURING = "one {unit} is in training or its part is zero"
+"""What is claimed to be hidden; how many units each client has is no secret."""
+STATISTICS = "sums of statistics"
+SAMPLING = "none: a {unit} counts as a part of every round"
+_COVERED = ("publish", "train", "alone", "evaluate", "tally", "smoothed")
+"""Kinds of messages that hold noise, tell no more, or are spoken of by themselves."""
+_ANSWERS = ("smooth", "hop")
+"""Kinds that tell answers, which may be randomised."""
+EXPERIMENTER = "scores that this machine's experimenter sees, who has all data; at sites none leaves a client"
+SIMULATED = "who knows the seed: in a simulation noise follows from it"
 
 
 def _central_adversaries(noise: CentralMechanism, clients: int) -> list[dict[str, Any]]:
@@ -69,18 +79,6 @@ def _operator_sees(experiment: Job) -> list[str]:
 
 def _row(adversary: str, epsilon: float | None, clients: int, together: int, why: str = "") -> dict[str, Any]:
     return {"adversary": adversary, "epsilon": epsilon, "clients": clients, "together": together, "why": why}
-
-
-NEIGHBOURING = "one {unit} is in training or its part is zero"
-"""What is claimed to be hidden; how many units each client has is no secret."""
-STATISTICS = "sums of statistics"
-SAMPLING = "none: a {unit} counts as a part of every round"
-_COVERED = ("publish", "train", "alone", "evaluate", "tally", "smoothed")
-"""Kinds of messages that hold noise, tell no more, or are spoken of by themselves."""
-_ANSWERS = ("smooth", "hop")
-"""Kinds that tell answers, which may be randomised."""
-EXPERIMENTER = "scores that this machine's experimenter sees, who has all data; at sites none leaves a client"
-SIMULATED = "who knows the seed: in a simulation noise follows from it"
 
 
 def claim_of(experiment: Job, clients: int, here: bool = True, numbers: int = 0) -> dict[str, Any] | None:

@@ -23,6 +23,8 @@ DATA = "data"
 _COMMAND = re.compile(r"('fedgraft [^']*'|fedgraft [a-z]+ [A-Z]+ --[a-z-]+ [A-Z]+)")
 """What is a whole command and stays one."""
 _OPTION = re.compile(r"(?<![\w-])--([a-z][a-z_-]*)")
+ARGUMENTS = ("out", "start", "progress", "on_round", "track", "seeds", "overrides", "secure")
+"""What `fedgraft.run` takes beside what a recipe holds."""
 
 
 def in_python(text: str) -> str:
@@ -43,10 +45,6 @@ def python_words() -> Iterator[None]:
         yield
     except InputError as error:
         raise InputError(in_python(str(error))) from error
-
-
-ARGUMENTS = ("out", "start", "progress", "on_round", "track", "seeds", "overrides", "secure")
-"""What `fedgraft.run` takes beside what a recipe holds."""
 
 
 def recipe_of(recipe: str | Path | Job) -> Recipe:

@@ -1,4 +1,4 @@
-"""Finished runs of one experiment with several seeds, as Python sees them."""
+"""Runs of one experiment with several seeds: run them, and see them from Python when they have finished."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
@@ -30,6 +30,9 @@ from fedgraft.reports.stored.seed_groups import (
     runs_in,
     shown_over,
 )
+
+RECIPE = "recipe.toml"
+"""What all runs of the folder have in common."""
 
 
 class Runs(Represented, Sequence[Run]):
@@ -107,10 +110,6 @@ class Runs(Represented, Sequence[Run]):
             ("bytes", shown_over(summary["bytes"], human_bytes)),
             ("folder", str(self.folder)),
         ]
-
-
-RECIPE = "recipe.toml"
-"""What all runs of the folder have in common."""
 
 
 def parse_seeds(text: str) -> list[int]:

@@ -9,13 +9,16 @@ from numpy.typing import NDArray
 from fedgraft.contracts import Indices
 from fedgraft.engine.plan import Plan
 from fedgraft.errors import InputError, require, unknown
-from fedgraft.experiment.attacking.gradient_canaries import client_canaries, gradient_canaries, summed_canaries
+from fedgraft.experiment.attacking.canaries import client_canaries, gradient_canaries, summed_canaries
 from fedgraft.experiment.attacking.guesses import LEAST, Floats, Marked, area, audited_task, losses_of, marked_examples
 from fedgraft.experiment.attacking.listening import here
 from fedgraft.experiment.attacking.updates import inversion, labels
 from fedgraft.experiment.running.loops import running
 from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.secrets.canaries import best_lower_bound, canaries_for, most_refuted, numbers_of_guesses
+
+KINDS: Final = ("labels", "inversion", "membership", "canaries")
+"""What is tried: the first two on the updates of a first round, the others on the trained model."""
 
 
 def canaries(run: FinishedRun, count: int = 600) -> dict[str, Any]:
@@ -144,10 +147,6 @@ def verdict(
         "claim": claim,
         "enough": None if claim is None else canaries_for(claim, delta),
     }
-
-
-KINDS: Final = ("labels", "inversion", "membership", "canaries")
-"""What is tried: the first two on the updates of a first round, the others on the trained model."""
 
 
 def attacked(run: FinishedRun, kinds: Sequence[str] = KINDS, count: int = 600) -> dict[str, dict[str, Any]]:

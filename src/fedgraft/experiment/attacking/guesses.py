@@ -1,4 +1,4 @@
-"""How well losses tell who was in training."""
+"""How well losses tell who was in training, and canaries among examples: wrongly labelled ones."""
 
 from dataclasses import dataclass
 from typing import Any, Final

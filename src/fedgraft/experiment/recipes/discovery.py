@@ -44,6 +44,30 @@ from fedgraft.experiment.recipes.options import hints_of
 from fedgraft.experiment.recipes.options import options as options_with_text
 
 LOG = logging.getLogger("fedgraft.data")
+__all__ = ["FAMILIES", "names", "one_line", "presets"]  # of all that there is; what is built of them is here
+CONTRACTS: dict[str, type[Any]] = {
+    "selectors": Selector,
+    "samplers": Sampler,
+    "codecs": Codec,
+    "sharing": Sharing,
+    "aggregation": Aggregation,
+    "server_optimizers": ServerOptimizer,
+    "tasks": Task,
+    "models": Encoder,
+    "inputs": Inputs,
+    "losses": Objective,
+    "exchanges": Exchange,
+    "answers": Answers,
+    "data": Data,
+    "baselines": Baseline,
+    "runtimes": RuntimeOptions,
+}
+"""Every family, and what its classes are."""
+SINGULAR = {"inputs": "inputs", "losses": "loss", "answers": "answers"}
+"""Families of which one is not called as they are, without the "s"."""
+SHOWN = 3
+"""Most names that an error lists of those that have an option."""
+_CONFIG = ConfigDict(arbitrary_types_allowed=True)
 
 
 def as_in_recipes(text: str, classes: Mapping[str, type[Any]]) -> str:
@@ -77,32 +101,6 @@ def named_as_in_recipes(classes: Mapping[str, type[Any]]) -> Iterator[None]:
         raise InputError(text) from error
     finally:
         LOG.removeFilter(rename)
-
-
-__all__ = ["FAMILIES", "names", "one_line", "presets"]  # of all that there is; what is built of them is here
-
-CONTRACTS: dict[str, type[Any]] = {
-    "selectors": Selector,
-    "samplers": Sampler,
-    "codecs": Codec,
-    "sharing": Sharing,
-    "aggregation": Aggregation,
-    "server_optimizers": ServerOptimizer,
-    "tasks": Task,
-    "models": Encoder,
-    "inputs": Inputs,
-    "losses": Objective,
-    "exchanges": Exchange,
-    "answers": Answers,
-    "data": Data,
-    "baselines": Baseline,
-    "runtimes": RuntimeOptions,
-}
-"""Every family, and what its classes are."""
-SINGULAR = {"inputs": "inputs", "losses": "loss", "answers": "answers"}
-"""Families of which one is not called as they are, without the "s"."""
-SHOWN = 3
-"""Most names that an error lists of those that have an option."""
 
 
 def find(family: str, name: str) -> type[Any]:
@@ -290,9 +288,6 @@ def _number(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-_CONFIG = ConfigDict(arbitrary_types_allowed=True)
 
 
 def _takes_config(hint: Any) -> bool:

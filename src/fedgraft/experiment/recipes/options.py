@@ -1,4 +1,4 @@
-"""What can be set: every option of a class, with its type, default and meaning, as its fields and docstring say it."""
+"""What can be set: every option of a class, with its type, default and meaning; and findings of what does not suit."""
 
 import dataclasses
 import inspect
@@ -18,6 +18,15 @@ from fedgraft.contracts.exchange import Exchange
 from fedgraft.contracts.inputs import Inputs
 from fedgraft.contracts.loss import Objective
 from fedgraft.errors import InputError
+
+_ARGS = "Args:"
+_ARGUMENT = re.compile(r" {4}(\w+): (.*)")
+_WORDS = {str: "string", int: "integer", float: "number", bool: "boolean", Path: "path", Any: "object"}
+"""Types by the words that TOML has for them, where it has any."""
+STAGES = (Encoder, Inputs, Objective, Exchange, Answers)
+"""Contracts of what a recipe sets in a section of its own."""
+_HINTS: WeakKeyDictionary[type[Any], Mapping[str, Any]] = WeakKeyDictionary()
+"""Those of classes that were asked for: to find them takes longer than to check what is given for them."""
 
 
 @dataclass(frozen=True)
@@ -67,16 +76,6 @@ class UnsuitedError(InputError):
         return cls(f"{head}{'; '.join(said)}.{more and f' {more}'}", findings, more)
 
 
-_ARGS = "Args:"
-_ARGUMENT = re.compile(r" {4}(\w+): (.*)")
-_WORDS = {str: "string", int: "integer", float: "number", bool: "boolean", Path: "path", Any: "object"}
-"""Types by the words that TOML has for them, where it has any."""
-
-
-STAGES = (Encoder, Inputs, Objective, Exchange, Answers)
-"""Contracts of what a recipe sets in a section of its own."""
-
-
 @dataclasses.dataclass(frozen=True)
 class Option:
     """An option of a class.
@@ -112,10 +111,6 @@ def options(cls: type[Any], fixed: Mapping[str, Any] | None = None) -> tuple[Opt
         for field in dataclasses.fields(cls)
         if field.init and field.name not in (fixed or {}) and not _is_stage(hints[field.name])
     )
-
-
-_HINTS: WeakKeyDictionary[type[Any], Mapping[str, Any]] = WeakKeyDictionary()
-"""Those of classes that were asked for: to find them takes longer than to check what is given for them."""
 
 
 def hints_of(cls: type[Any]) -> Mapping[str, Any]:

@@ -24,6 +24,10 @@ Made = TypeVar("Made")
 NAME: Final = "secure_sum.name"
 _PASSES: Final = 8
 """Most times that a recipe is changed: a change may bring other options of the recipe's, which must suit in turn."""
+_FRAME: Final = f"evaluation.at = {HOME!r} has no score leave a client, but {{why}}: {{instead}}"
+_IN_TURN: Final = ("random", "round_robin")
+"""Selectors of so many clients whom data do not choose."""
+_CENTRAL_FRAME: Final = "privacy.name = 'central' has the server add noise, but {why}: {instead}"
 
 
 def checked(
@@ -186,9 +190,6 @@ def _told(before: Section, after: Section) -> str:
     return ", ".join(f"{key} to {value!r}" for key, value in changed.items())
 
 
-_FRAME: Final = f"evaluation.at = {HOME!r} has no score leave a client, but {{why}}: {{instead}}"
-
-
 def _scored_at_home(plan: Plan, selector: Selector[Any], stopping: Stopping) -> list[Finding]:
     """Return what would be another result without scores."""
     if not plan.at_home:
@@ -207,11 +208,6 @@ def _scored_at_home(plan: Plan, selector: Selector[Any], stopping: Stopping) -> 
             Finding("a way to smooth answers is chosen by them", "answers.smoothing = 0", {"answers.smoothing": 0})
         )
     return [replace(each, frame=_FRAME) for each in found]
-
-
-_IN_TURN: Final = ("random", "round_robin")
-"""Selectors of so many clients whom data do not choose."""
-_CENTRAL_FRAME: Final = "privacy.name = 'central' has the server add noise, but {why}: {instead}"
 
 
 def _found_of_central(

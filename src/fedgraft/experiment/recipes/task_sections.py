@@ -1,4 +1,4 @@
-"""A recipe's task: its options, its encoder, and the parts that a sharing method needs."""
+"""A recipe's task: which it is, its options, its encoder, its baselines, and the parts that a sharing method needs."""
 
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields
@@ -14,6 +14,10 @@ from fedgraft.experiment.recipes.moved_options import check_moved
 from fedgraft.experiment.recipes.options import hints_of
 from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.recipes.sections import METHODS, STAGES, Section
+
+TRAINED_BASELINES = ("local_only", "centralised", "centralised_cut")
+"""Baselines that train the experiment's own model: by each client alone, on all data in one place, and there without
+the edges that the clients' cut breaks."""
 
 
 def task_of(recipe: Recipe) -> tuple[str, Section]:
@@ -145,11 +149,6 @@ def _with_parts(task: Task[Any, Any], name: str, sharing: Sharing[Any]) -> Task[
             f"which {name!r} with these options does not; it offers {', '.join(sorted(task.offers)) or 'nothing'}."
         )
     return task.with_parts(sharing.parts)
-
-
-TRAINED_BASELINES = ("local_only", "centralised", "centralised_cut")
-"""Baselines that train the experiment's own model: by each client alone, on all data in one place, and there without
-the edges that the clients' cut breaks."""
 
 
 def baselines_of(content: Section, task: str) -> tuple[str, ...]:

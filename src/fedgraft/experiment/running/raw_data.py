@@ -60,6 +60,8 @@ _WIDE: Final = 8
 
 Whole: TypeAlias = NDArray[np.int64]
 Leaf: TypeAlias = "Array | sparse.csr_matrix"
+MOST_CLASSES = 100
+"""Classes up to which they are counted."""
 
 
 def raw_data_bytes(shards: Sequence[Any]) -> int | None:
@@ -294,10 +296,6 @@ def _graph(pointers: Whole, columns: Whole) -> bytes:
     kept = columns >= rows
     pointers = np.concatenate([[0], np.cumsum(np.bincount(rows[kept], minlength=count))])
     return bytes([_GRAPH << 4 | 1]) + _rows(pointers, columns[kept], np.arange(count))
-
-
-MOST_CLASSES = 100
-"""Classes up to which they are counted."""
 
 
 def described(shards: Sequence[Any]) -> dict[str, Any] | None:

@@ -43,6 +43,9 @@ _CHARACTERS: Final = 0x110000
 _MODULE: Final = re.compile(r"[A-Za-z]\w*(\.[A-Za-z]\w*)*", re.ASCII)
 _TIMES_SIZE: Final = 64
 """How many times its own size a file may take in memory, beyond the usual limit."""
+RECIPE: Final = "recipe.toml"
+CLIENTS: Final = "clients.toml"
+FILES: Final = "clients"
 
 
 @dataclass(frozen=True, eq=False)
@@ -214,11 +217,6 @@ def _record(name: str, parts: Mapping[str, Any], packages: Sequence[str]) -> Any
 
 def _is_within(module: str, packages: Sequence[str]) -> bool:
     return any(f"{module}.".startswith(f"{package}.") for package in packages)
-
-
-RECIPE: Final = "recipe.toml"
-CLIENTS: Final = "clients.toml"
-FILES: Final = "clients"
 
 
 def shard(experiment: Job, folder: Path, written: Callable[[str, Path, int], None]) -> list[Path]:

@@ -16,6 +16,8 @@ from fedgraft.experiment.recipes.method_names import FAMILIES, entry_points
 from fedgraft.interface.commands.options import SETTINGS, AsJson, load, print_json
 
 app = typer.Typer(**SETTINGS)
+LIBRARIES = ("jaxtyping", "pandas", "pyarrow", "scipy", "torch")
+"""What there are stand-ins for."""
 
 
 @app.command()
@@ -50,10 +52,6 @@ def show(
 def _takes_outside(name: str) -> bool:
     """Return whether a name's pages may take code that is not fedgraft's: of a user's file, or of another package."""
     return name.endswith(".toml") or ":" in name or any(map(entry_points, FAMILIES))
-
-
-LIBRARIES = ("jaxtyping", "pandas", "pyarrow", "scipy", "torch")
-"""What there are stand-ins for."""
 
 
 @contextmanager

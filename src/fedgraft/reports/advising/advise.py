@@ -1,4 +1,4 @@
-"""Advice from beginning to end: jobs are done, the verdict is written to a folder."""
+"""Advice from beginning to end: jobs are done, the most telling first, and the verdict is written to a folder."""
 
 import math
 import time
@@ -25,6 +25,9 @@ from fedgraft.reports.advising.questions import (
 )
 from fedgraft.reports.advising.verdict import FEDERATE, Verdict, judge, rows_of
 from fedgraft.reports.pages.html_report import write_report
+
+MOST_WORK: Final = 5.0
+"""TFLOP of all jobs: some ten minutes for small models on one core, which do one to ten GFLOP a second."""
 
 
 @dataclass
@@ -183,10 +186,6 @@ class Asking:
 
     def _called(self, job: Trial) -> str:
         return f"{job.name}, {job.kind}, seed {job.seed}"
-
-
-MOST_WORK: Final = 5.0
-"""TFLOP of all jobs: some ten minutes for small models on one core, which do one to ten GFLOP a second."""
 
 
 @dataclass(frozen=True)

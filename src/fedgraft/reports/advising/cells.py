@@ -1,4 +1,7 @@
-"""Finished jobs: each is a small JSON file, so that advice that is asked for again runs only what is missing."""
+"""Finished jobs, and the limits of work and time that they are done within.
+
+Each is a small JSON file, so that advice that is asked for again runs only what is missing.
+"""
 
 import json
 import math
@@ -27,6 +30,15 @@ SURE_ROUNDS: Final = 3
 """After so many rounds the operations of a run are told from those so far."""
 WORK, TIME = "--work", "--minutes"
 """The options that limit work and time."""
+Cell = dict[str, Any]
+"""Result of a job: "validation" and "test"; of a federated run also "pooled", "own", "bytes" ...; or "refused".
+
+"operations" are those of the clients that were counted for it, of baselines 0.
+"""
+KEPT = ("metric", "better", "clients", "rounds", "bytes", "seconds", "selections", "stopped_by", "raw_data_bytes")
+"""Of a run's summary."""
+Scored = list[dict[str, float]]
+"""A client's scores by split, a round each."""
 
 
 class StoppedError(FedgraftError):
@@ -129,16 +141,6 @@ def pooled(scores: Sequence[float], sizes: Sequence[int], metric: str) -> float:
 
 def _of_clients(scores: dict[str, dict[str, float]], clients: Sequence[int]) -> list[float]:
     return [scores.get(str(client), {}).get("validation", math.nan) for client in clients]
-
-
-Cell = dict[str, Any]
-"""Result of a job: "validation" and "test"; of a federated run also "pooled", "own", "bytes" ...; or "refused".
-
-"operations" are those of the clients that were counted for it, of baselines 0.
-"""
-
-KEPT = ("metric", "better", "clients", "rounds", "bytes", "seconds", "selections", "stopped_by", "raw_data_bytes")
-"""Of a run's summary."""
 
 
 @dataclass(frozen=True)
@@ -254,10 +256,6 @@ def equal(best: Mapping[int, float], other: Mapping[int, float]) -> bool:
         return False
     differences = [best[seed] - other[seed] for seed in common]
     return bool(abs(mean(differences)) <= stdev(differences) / len(common) ** 0.5)
-
-
-Scored = list[dict[str, float]]
-"""A client's scores by split, a round each."""
 
 
 def trained_alone(experiment: Job, shards: Sequence[Any], metric: str, limit: Limit) -> dict[str, Any]:

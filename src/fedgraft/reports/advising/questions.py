@@ -23,6 +23,14 @@ from fedgraft.tables import table_files
 
 LOCAL = "model alone"
 """In place of a baseline's name: a recipe's own model, trained by each client alone."""
+UNUSED = ("description", "runtime", "checkpoint")
+"""Sections that no score depends on."""
+TRAINED = ("data", "task", *STAGES, "sampler", "sharing", "training", "rounds", "evaluation")
+"""Sections that a model which clients train alone depends on."""
+FORMAT = 2
+"""Of what a finished cell holds; those of another are run again."""
+LEAST_SEEDS = 2
+"""Fewer say nothing of how much scores vary."""
 
 
 @dataclass(frozen=True)
@@ -104,14 +112,6 @@ def choice_of(task: str, agreed: bool) -> Choice:
 
 TOGETHER, ALONE, ONE_PLACE = "together", "alone", "one place"
 """Kinds of rows: federated, by each client alone, with all data in one place."""
-UNUSED = ("description", "runtime", "checkpoint")
-"""Sections that no score depends on."""
-TRAINED = ("data", "task", *STAGES, "sampler", "sharing", "training", "rounds", "evaluation")
-"""Sections that a model which clients train alone depends on."""
-FORMAT = 2
-"""Of what a finished cell holds; those of another are run again."""
-LEAST_SEEDS = 2
-"""Fewer say nothing of how much scores vary."""
 
 
 @dataclass(frozen=True)

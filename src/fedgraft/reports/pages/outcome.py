@@ -19,6 +19,8 @@ _LEARNT = ("model", "halo", "statistics", "smoothing", "matching", "masking")
 
 Summary = Mapping[str, Any]
 T = TypeVar("T")
+_HOW = "paired by seed, 95 % interval"
+_QUOTED = re.compile(r"""(["'])((?:/|~/|[A-Za-z]:[\\/]|\\\\)[^"'\n]*)\1""")
 
 
 def outcome(summaries: Sequence[Summary], labels: Sequence[str]) -> str:
@@ -121,9 +123,6 @@ def _learnt_of_others(summary: Summary) -> bool:
     return any(summary["bytes"][purpose] for purpose in _LEARNT)
 
 
-_HOW = "paired by seed, 95 % interval"
-
-
 def group_outcome(groups: Sequence[Group]) -> str:
     """Say which group has the best mean, whether it is first beyond doubt, for how many bytes; and what `beside` says.
 
@@ -167,9 +166,6 @@ def _lead(best: Group, others: Sequence[Group], sign: int) -> str:
         text = f"It is better than {nearest.name} by {ahead} ({_HOW}){doubt}"
     doubtful = [group.name for group in further if not _is_ahead(best, group)]
     return f"{text}; nor is it shown to be better than {', '.join(doubtful)}." if doubtful else f"{text}."
-
-
-_QUOTED = re.compile(r"""(["'])((?:/|~/|[A-Za-z]:[\\/]|\\\\)[^"'\n]*)\1""")
 
 
 def differences(runs: Sequence[StoredRun]) -> dict[str, list[str]]:

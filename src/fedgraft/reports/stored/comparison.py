@@ -1,4 +1,4 @@
-"""Runs side by side: scores, bytes, and what each run paid until it reached a target."""
+"""Runs side by side: scores, bytes, what each run paid until it reached a target, and intervals of paired scores."""
 
 import math
 from collections.abc import Callable, Mapping, Sequence
@@ -53,6 +53,9 @@ _HEADINGS = {
     "simulated_seconds_to_target": "after sim.\nseconds",
     "flops_to_target": "operations\nto target",
 }
+CONFIDENCE = 0.95
+LEVEL = 0.05
+"""Corrected p-values below it are told as differences."""
 
 
 def parse_target(text: str, metric: str) -> float:
@@ -251,11 +254,6 @@ def _caption(table: Sequence[dict[str, Any]]) -> str:
     if any(baselines_of(row) for row in table):
         lines.append("Below the line: baselines, scored on the same test split.")
     return "\n".join(lines)
-
-
-CONFIDENCE = 0.95
-LEVEL = 0.05
-"""Corrected p-values below it are told as differences."""
 
 
 class Interval(NamedTuple):

@@ -1,4 +1,4 @@
-"""Trace every order to train on the simulated clock, as stored rounds tell it."""
+"""Trace every order to train on the simulated clock, and why clients were chosen, as stored rounds tell it."""
 
 import math
 from collections.abc import Iterable, Mapping
@@ -16,6 +16,10 @@ from fedgraft.reports.stored.stored_runs import StoredRun
 TRAINING, COMMUNICATION, WAITING, UNHEARD = "training", "communication", "waiting", "at work, no answer"
 STATES = (TRAINING, COMMUNICATION, WAITING, UNHEARD)
 """What a client does between an order and the next."""
+AGENT_TITLE = "agent's value"
+"""What the term of an agent is called."""
+LAST_ROUNDS = 10
+"""Rounds of which it is told whom the agent would have chosen."""
 
 
 @dataclass(frozen=True)
@@ -112,12 +116,6 @@ def seconds_by_state(run: StoredRun) -> pd.DataFrame:
     table = pd.DataFrame(spans, columns=["client", "state", "seconds"])
     sums = table.pivot_table(index="client", columns="state", values="seconds", aggfunc="sum", fill_value=0.0)
     return sums.reindex(index=range(run.clients), columns=list(STATES), fill_value=0.0).astype("float64")
-
-
-AGENT_TITLE = "agent's value"
-"""What the term of an agent is called."""
-LAST_ROUNDS = 10
-"""Rounds of which it is told whom the agent would have chosen."""
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,22 @@ from fedgraft.contracts.scores import first_reaching
 from fedgraft.experiment.recipes.units import human_failures
 from fedgraft.reports.studies.study import SCORING, Cell, Study, panel_cells
 
+Run: TypeAlias = Mapping[str, Any]
+"""What a page needs of a run's summary."""
+Results: TypeAlias = Mapping[Cell, Run]
+"""{cell: its run}, of the cells that have run."""
+Key: TypeAlias = tuple[str, str]
+"""A model and a method: a row of a table."""
+T = TypeVar("T")
+Column: TypeAlias = Mapping[Key, Mapping[int, T]]
+"""{(model, method): {seed: value}} of a setting."""
+POINT: Final = ("round", "bytes", "validation", "test", "flops", "simulated_seconds")
+"""What a point of a cell's curve holds; results of earlier versions lack the last ones."""
+SCORE: Final = "test_at_best_validation"
+LEAST_FRESH: Final = 2
+"""Seeds that must be left for an interval."""
+SCORED: Final = "MB with scoring at clients"
+
 
 def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """Return a table in Markdown, with a line break at its end.
@@ -61,22 +77,6 @@ def figures_spread(values: Sequence[float]) -> str:
 def figures(value: float) -> str:
     """Return a number with three figures, and with more where there are more before the point."""
     return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
-
-
-Run: TypeAlias = Mapping[str, Any]
-"""What a page needs of a run's summary."""
-Results: TypeAlias = Mapping[Cell, Run]
-"""{cell: its run}, of the cells that have run."""
-Key: TypeAlias = tuple[str, str]
-"""A model and a method: a row of a table."""
-T = TypeVar("T")
-Column: TypeAlias = Mapping[Key, Mapping[int, T]]
-"""{(model, method): {seed: value}} of a setting."""
-POINT: Final = ("round", "bytes", "validation", "test", "flops", "simulated_seconds")
-"""What a point of a cell's curve holds; results of earlier versions lack the last ones."""
-SCORE: Final = "test_at_best_validation"
-LEAST_FRESH: Final = 2
-"""Seeds that must be left for an interval."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -310,7 +310,6 @@ def raw_data_line(runs: Iterable[Run]) -> str:
     return f"Sending all data once would take {size} MB.\n" if size else ""
 
 
-SCORED: Final = "MB with scoring at clients"
 MEASURES: Final[Mapping[str, Callable[[Sequence[Run]], str]]] = {
     "MB": lambda runs: mean_of(runs, total, 1e6),
     SCORED: scored_megabytes,

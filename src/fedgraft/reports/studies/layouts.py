@@ -35,6 +35,12 @@ LEVELS: Final = (0.02, 0.01, 0.005, TOLERANCE)
 """Targets of "bytes to different scores", as shares above the reference's best."""
 BUDGETS: Final = (0.25, 0.5, 0.75, 1.0)
 """Budgets of "scores at equal budgets", as shares of what the reference spends."""
+SIDE_BY_SIDE: Final = ("accuracy", "paired")
+"""Layouts whose tables have all settings of a panel."""
+UNKNOWN = (
+    "Scores at the server are free. What they would take at clients is told where the results know it; "
+    "those of earlier versions do not.\n"
+)
 
 
 def accuracy(panel: PanelRuns) -> list[str]:
@@ -244,8 +250,6 @@ def selectors(panel: PanelRuns) -> list[str]:
 
 
 LAYOUTS: Final = {each.__name__: each for each in (accuracy, errors, paired, selectors, targets, time)}
-SIDE_BY_SIDE: Final = ("accuracy", "paired")
-"""Layouts whose tables have all settings of a panel."""
 
 
 # --- what several layouts have ----------------------------------------------------------------------------------------
@@ -351,10 +355,6 @@ def _to_level(run: Run, full: Run, level: float) -> float:
     return spent_to(run, best * (1 + level), "bytes") / 1e6
 
 
-UNKNOWN = (
-    "Scores at the server are free. What they would take at clients is told where the results know it; "
-    "those of earlier versions do not.\n"
-)
 START, END = "<!-- tables: written by fedgraft study -->", "<!-- /tables -->"
 
 

@@ -32,6 +32,10 @@ SCORING: Final = "scoring_bytes"
 """What of a stored result says how many more bytes its scores would have taken at clients; 0 where they were there."""
 ALONE: Final = "alone"
 """What of a method says that each client is a federation of its own."""
+CELLS: Final = "cells"
+BASELINES: Final = "baselines"
+PACKED: Final = "results.jsonl.xz"
+Content: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -220,13 +224,6 @@ def load(name: str) -> Study:
     name, content = read_file(name)
     lists = {key: tuple(content.get(key, ())) for key in ("targets", "controls")}
     return Study(**{"name": name, "common": {}, **content, **lists})
-
-
-CELLS: Final = "cells"
-BASELINES: Final = "baselines"
-PACKED: Final = "results.jsonl.xz"
-
-Content: TypeAlias = dict[str, Any]
 
 
 class StoredResults:

@@ -1,4 +1,4 @@
-"""Canaries in sums of gradients: which examples had a part in the sums of all rounds."""
+"""Canaries in sums with noise: which examples, clients or units of statistics are in them."""
 
 import copy
 from collections.abc import Collection, Sequence
@@ -32,6 +32,11 @@ _FLAT: Final = 1e-11
 """Share of the largest eigenvalue below which the parts do not span a direction."""
 _LEAST_NOISE: Final = 1e-10
 """Variance of noise, as a share of the mean square of what is to be explained, below which it is rounding."""
+_Task = ClippedGradientTask[Any, Any]
+_WHOLE: Final = 1e12
+"""A length to which no gradient is shortened."""
+_TRIES = 4
+"""Units that are looked at for each canary: their parts may not touch each other."""
 
 
 @dataclass
@@ -110,11 +115,6 @@ class Weighed:
     scores: Floats
     noise: float
     likelihood: float
-
-
-_Task = ClippedGradientTask[Any, Any]
-_WHOLE: Final = 1e12
-"""A length to which no gradient is shortened."""
 
 
 def gradient_canaries(run: FinishedRun, count: int) -> tuple[Marked, Floats, int]:
@@ -269,10 +269,6 @@ def _replayed(experiment: Job, shards: Sequence[Any], rounds: Sequence[Heard]) -
             loop.step(state)
             found.append(dict(told.seen))
     return found
-
-
-_TRIES = 4
-"""Units that are looked at for each canary: their parts may not touch each other."""
 
 
 def summed_canaries(run: FinishedRun, count: int) -> tuple[NDArray[np.bool_], Floats]:
