@@ -41,7 +41,7 @@ COMMANDS = (
     *("run", "resume", "predict", "export", "serve", "compare", "report", "study", "advise", "list", "show", "recipe"),
     *("shard", "federation", "node", "policy", "privacy", "attack", "audit", "trust"),
 )
-"""Every command, and the module of `interface.commands` that holds it as `app`."""
+"""Every command, and the module of `interface.commands` that holds it: its function of that name, or its `app`."""
 
 
 TAKE_RECIPES = ("run", "show", "shard")
@@ -83,7 +83,11 @@ class Commands(TyperGroup):
         """Return a command; None for a name that is none."""
         if cmd_name not in COMMANDS:
             return None
-        command = typer.main.get_command(load(_module(cmd_name)).app)
+        module = load(_module(cmd_name))
+        if (made := getattr(module, "app", None)) is None:
+            made = typer.Typer(**SETTINGS)
+            made.command()(getattr(module, cmd_name))
+        command = typer.main.get_command(made)
         command.name = cmd_name
         return command
 

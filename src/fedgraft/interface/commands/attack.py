@@ -6,7 +6,6 @@ from typing import Annotated, Any
 import typer
 
 from fedgraft.interface.commands.options import (
-    SETTINGS,
     AllowChangedData,
     AsJson,
     DataRoot,
@@ -16,10 +15,7 @@ from fedgraft.interface.commands.options import (
     print_table,
 )
 
-app = typer.Typer(**SETTINGS)
 
-
-@app.command()
 def attack(
     folder: Folder,
     kind: Annotated[

@@ -9,12 +9,9 @@ from fedgraft.experiment import job as jobs
 from fedgraft.experiment.recipes.recipe import parse_override
 from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.experiment.storage import client_files
-from fedgraft.interface.commands.options import SETTINGS, AsJson, Recipe, Seed, print_json, say
-
-app = typer.Typer(**SETTINGS)
+from fedgraft.interface.commands.options import AsJson, Recipe, Seed, print_json, say
 
 
-@app.command()
 def shard(
     recipe: Recipe,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="New or empty folder.")],

@@ -13,14 +13,12 @@ from typing import Annotated, Any
 import typer
 
 from fedgraft.experiment.recipes.method_names import FAMILIES, entry_points
-from fedgraft.interface.commands.options import SETTINGS, AsJson, load, print_json
+from fedgraft.interface.commands.options import AsJson, load, print_json
 
-app = typer.Typer(**SETTINGS)
 LIBRARIES = ("jaxtyping", "pandas", "pyarrow", "scipy", "torch")
 """What there are stand-ins for."""
 
 
-@app.command()
 def show(
     name: Annotated[
         str,
