@@ -10,7 +10,7 @@ from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.errors import BudgetError, InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.predicting.site_run import open_run
 from fedgraft.experiment.running.runner import execute, resume
@@ -154,7 +154,7 @@ def test_what_it_takes_is_kept_back_of_a_budget(tmp_path):
         execute(load("graft_node", {**SMOOTHED, "budget.bytes": 300}))
 
 
-@pytest.mark.parametrize("kind", ["boundary", "smooth", "hop", "sums", "tally", "choice", "smoothed"])
+@pytest.mark.parametrize("kind", ["border", "smooth", "hop", "sums", "tally", "choice", "smoothed"])
 def test_a_client_that_fails_is_named_and_the_others_go_on(kind):
     experiment, shards = small("graft_node", answers__smoothing=2, answers__refit="answers")
 
