@@ -13,7 +13,7 @@ from fedgraft import wire
 from fedgraft.engine.privacy.policy import Policy
 from fedgraft.experiment import job as jobs
 from fedgraft.experiment.policies import own_policy
-from fedgraft.experiment.running import runner
+from fedgraft.experiment.running import runner, settled
 from fedgraft.experiment.storage.client_files import shard
 from fedgraft.runtimes.federation import journal
 from fedgraft.runtimes.federation.audit import FILE, read
@@ -77,7 +77,7 @@ def one_name():
     """All runs have the name and the nonce that their sites draw noise by, so that all that ends well ends alike."""
     with pytest.MonkeyPatch.context() as patching:
         patching.setattr(journal, "drawn_nonce", lambda: bytes(32))
-        patching.setattr(runner.secrets, "token_hex", lambda size: "0123456789abcdef" * 2)
+        patching.setattr(settled.secrets, "token_hex", lambda size: "0123456789abcdef" * 2)
         yield
 
 

@@ -11,7 +11,7 @@ from fedgraft.engine.protocol import transport
 from fedgraft.engine.protocol.message_kind import ECHO
 from fedgraft.engine.protocol.transport import ENDING, ENVELOPE, FIELDS, JOINING, leaving
 from fedgraft.experiment import job as jobs
-from fedgraft.experiment.running import runner
+from fedgraft.experiment.running import runner, settled
 from fedgraft.experiment.storage.client_files import read_client, shard, write_client
 from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.runtimes.federation.envelope import Order, opened
@@ -72,7 +72,7 @@ def test_every_field_of_every_answer_of_a_run_is_declared(tmp_path, monkeypatch,
 def envelopes(there, experiment, run, monkeypatch):
     """What client 0 says beside messages: as it joins, and around each answer of a run."""
     with monkeypatch.context() as patching:
-        patching.setattr(runner.secrets, "token_hex", lambda size: "0123456789abcdef" * 2)
+        patching.setattr(settled.secrets, "token_hex", lambda size: "0123456789abcdef" * 2)
         sent = traffic(patching)
         runner.execute(experiment, run, sites=there)
     found = {}

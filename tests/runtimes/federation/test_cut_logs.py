@@ -13,7 +13,7 @@ from fedgraft.engine.privacy.policy import Policy
 from fedgraft.errors import InputError
 from fedgraft.experiment import job as jobs
 from fedgraft.experiment.policies import own_policy
-from fedgraft.experiment.running import runner
+from fedgraft.experiment.running import runner, settled
 from fedgraft.experiment.storage.client_files import shard
 from fedgraft.runtimes.federation.audit import FILE, AuditLog, Head, canonical, chained, head_file, read, read_head
 from fedgraft.runtimes.federation.envelope import Answer, Order, opened
@@ -160,7 +160,7 @@ def test_two_runs_of_one_name_have_other_pads_and_other_noise_where_the_log_was_
     paths = shard(jobs.load("graft_node_private", changes), tmp_path / "shards", lambda name, *_: names.append(name))
     recipe = str(tmp_path / "shards" / "recipe.toml")
     experiment = jobs.load(recipe, {"runtime.name": "sites", "baselines": []})
-    monkeypatch.setattr(runner.secrets, "token_hex", lambda size: "0123456789abcdef" * 2)
+    monkeypatch.setattr(settled.secrets, "token_hex", lambda size: "0123456789abcdef" * 2)
     allowed = own_policy(experiment, Policy(epsilon=9.0, delta=1e-4))
 
     def told(number):
