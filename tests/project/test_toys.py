@@ -13,6 +13,7 @@ from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.runtimes.workers.in_process import InProcess
 from fedgraft.testing.runs import play
 from fedgraft.wire import messages
+from helpers.toy_graphs import write_tu
 
 TOYS = Path(__file__).parent / "toys"
 MOST = {"task": 3, "privacy_unit": 2}
@@ -27,6 +28,7 @@ RECIPE = {
     "rounds": 2,
     "yardsticks": [],
 }
+SMALL = {"hidden": 4, "layers": 1}
 TRANSFERS = ["source,target,amount,label", *(f"{k % 12},{(5 * k + 1) % 12},{k % 7},{k % 3 % 2}" for k in range(80))]
 """A table of edges."""
 
@@ -54,12 +56,26 @@ def toy(monkeypatch, tmp_path):
 
 
 @pytest.fixture
-def edges(tmp_path):
-    """Sections of a recipe for edges of a user's own."""
+def of(tmp_path):
+    """{task: sections of a tiny recipe}."""
     (tmp_path / "edges.csv").write_text("\n".join(TRANSFERS))
     (tmp_path / "nodes.csv").write_text("\n".join(["node,size", *(f"{k},{k % 5}" for k in range(12))]))
     data = {"name": "edges", **{name: str(tmp_path / f"{name}.csv") for name in ("nodes", "edges")}, "clients": 2}
-    return {"data": data, "task": {"name": "edge", "windows": 2, "readout": 4}}
+    write_tu(tmp_path, graphs=20, attributes=True)
+    graphs = {"name": "tu", "root": str(tmp_path), "sets": "MUTAG", "clients": 2}
+    typed = {"name": "typed_blocks", "papers": 15, "clients": 2, "classes": 2, "authors": 4, "venues": 2, "features": 8}
+    return {
+        "node": {},
+        "node_regression": {"data": {**NODES, "labels": "numbers"}, "task": {"name": "node_regression"}},
+        "link": {"task": {"name": "link", "width": 4}},
+        "typed_node": {"data": typed, "task": {"name": "typed_node"}, "model": {"name": "metapath_means"}},
+        "edge": {"data": data, "task": {"name": "edge", "windows": 2, "readout": 4}, "model": {"name": "gin", **SMALL}},
+        "graph": {
+            "data": graphs,
+            "task": None,
+            "model": {"name": "gin", **SMALL},
+        },
+    }
 
 
 def run(workers=0, **sections):
@@ -74,9 +90,9 @@ def test_a_task(toy):
     assert played.state.curve[-1]["test"] > played.state.curve[0]["test"]
 
 
-def test_an_encoder_that_reads_edges(toy, edges):
+def test_an_encoder_that_reads_edges(toy, of):
     toy("encoder")
-    wires, plain = (run(**edges, model={"name": name, "hidden": 4, "layers": 1}) for name in ("toy_wires:Wires", "gin"))
+    wires, plain = (run(**{**of["edge"], "model": {"name": name, **SMALL}}) for name in ("toy_wires:Wires", "gin"))
     assert len(wires.rows) == 2
     assert wires.digest != plain.digest
 
@@ -84,6 +100,12 @@ def test_an_encoder_that_reads_edges(toy, edges):
 def test_a_sharing_method(toy):
     toy("sharing")
     assert run(sharing={"name": "toy_halves:Halves"}).digest != run().digest
+
+
+@pytest.mark.parametrize("task", ["node", "node_regression", "link", "typed_node", "edge", "graph"])
+def test_a_method_of_inputs(toy, of, task):
+    toy("inputs")
+    assert run(**of[task], inputs={"name": "toy_squares:Squares"}).digest != run(**of[task]).digest
 
 
 def test_a_unit_of_privacy(toy):

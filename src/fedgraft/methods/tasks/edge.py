@@ -32,7 +32,6 @@ from fedgraft.domains.edges.history import history_width
 from fedgraft.domains.edges.model import EdgeModel
 from fedgraft.domains.edges.queries import AskedEdges, split_edges_asked, with_asked
 from fedgraft.domains.edges.shards import EdgeShard, merge_edges
-from fedgraft.domains.edges.unrolled import COUNTS
 from fedgraft.domains.labelled.labels_of_data import LabelsOfData
 from fedgraft.domains.labels.class_weights import shares_of, weighted
 from fedgraft.domains.labels.known import groups_of
@@ -124,7 +123,7 @@ class Edge(
             self.encoder,
             self.windows,
             self.exchange,
-            self.inputs.scale,
+            self.inputs,
             self.features,
             self.edge_features,
             self.edge_weights,
@@ -180,7 +179,7 @@ class Edge(
 
     def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
         """Return a model, the same for all clients."""
-        features, messages = self.features + COUNTS, self.edge_features
+        features, messages = self.exchanged.input_width, self.edge_features
         columns = self.columns + history_width(messages)
         return EdgeModel(
             self.encoder, features, messages, columns, self.readout, self.labels.width, self.objective.dropout, g

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import nn
 
-from fedgraft.contracts import ClassObjective, ClassShares, Observations, OwnAnswers, part
+from fedgraft.contracts import ClassObjective, ClassShares, Observations, OwnAnswers, OwnInputs, part
 from fedgraft.contracts.abilities import Classified, ObservedTask, PlainModel
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
@@ -26,6 +26,7 @@ from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
 from fedgraft.domains.labels.smoothing import Apart, Singles
 from fedgraft.errors import require
 from fedgraft.methods.answers.prior_shift import PriorShift
+from fedgraft.methods.inputs.raw_features import RawFeatures
 from fedgraft.methods.losses.cross_entropy import CrossEntropy
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
@@ -53,6 +54,7 @@ class Graph(
     Differs: the papers do not say what their input layers and heads look like.
 
     Args:
+        inputs: what is read of nodes' attributes; the recipe's [inputs].
         objective: what training makes small; the recipe's [loss].
         answering: what is made of answers; the recipe's [answers]. Heads are the client's own, so that there is little
             to gain.
@@ -82,6 +84,7 @@ class Graph(
     profile: ClassVar[frozenset[str]] = PROFILE
 
     objective: ClassObjective = CrossEntropy()
+    inputs: OwnInputs = RawFeatures()
     answering: OwnAnswers = PriorShift()
     judged: str = ""
     rare: str = ""

@@ -208,7 +208,7 @@ class Node(NodeTask):
         """
         if not isinstance(self.encoder, LayeredEncoder):
             return frozenset()
-        alone = not (self.exchange.features or self.exchange.states or self.inputs.hops)
+        alone = self.inputs.raw and not (self.exchange.features or self.exchange.states)
         refines = not (self.exchange.states or self.inputs.sums_neighbours)
         return frozenset({"mask"} | ({"refinement"} if refines else set()) | ({"generator"} if alone else set()))
 

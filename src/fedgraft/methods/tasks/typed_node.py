@@ -180,13 +180,10 @@ class TypedNode(
         graphs = [self._graph(shard, *each) for each in joins.items()]
         rows = {split: shard.rows(split) for split in SPLITS}
         scale = self.inputs.scale if shard.scale_rows else 0.0
-        if self.inputs.hops:
-            length = scale * shard.width**0.5
-            own = scaled(shard.features, length) if scale else shard.features
-            made = smoothed(self.inputs, own, [joins[each] for each in self._joining])
-            features = feature_states(made, 0.0)
-        else:
-            features = feature_states(shard.features, scale)
+        length = scale * shard.width**0.5
+        own = shard.features if self.inputs.raw or not scale else scaled(shard.features, length)
+        made = smoothed(self.inputs, own, [joins[each] for each in self._joining])
+        features = feature_states(made, scale if self.inputs.raw else 0.0)
         joined = [joins[each] for each in self._joining] if self.answering.smoothing else []
         around = JoinedTargets(shard, rows, joined) if self.smoothed.hops else None
         shares = shares_of(self.objective, shard, self.classes)
