@@ -62,7 +62,7 @@ def of(tmp_path):
     (tmp_path / "nodes.csv").write_text("\n".join(["node,size", *(f"{k},{k % 5}" for k in range(12))]))
     data = {"name": "edges", **{name: str(tmp_path / f"{name}.csv") for name in ("nodes", "edges")}, "clients": 2}
     write_tu(tmp_path, graphs=20, attributes=True)
-    graphs = {"name": "tu", "root": str(tmp_path), "sets": "MUTAG", "clients": 2}
+    graphs = {"name": "tu", "root": str(tmp_path), "sets": "MUTAG", "clients": 2, "attributes": True}
     typed = {"name": "typed_blocks", "papers": 15, "clients": 2, "classes": 2, "authors": 4, "venues": 2, "features": 8}
     return {
         "node": {},

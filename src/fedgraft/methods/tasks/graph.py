@@ -11,6 +11,7 @@ from torch import nn
 
 from fedgraft.contracts import ClassObjective, ClassShares, Observations, OwnAnswers, OwnInputs, part
 from fedgraft.contracts.abilities import Classified, ObservedTask, PlainModel
+from fedgraft.contracts.answers import Singles
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
 from fedgraft.domains.graphs.clipped_graphs import ClippedGraphs
@@ -23,7 +24,7 @@ from fedgraft.domains.labels.classes import PROFILE, Classes, profile_of
 from fedgraft.domains.labels.judged import JudgedClasses
 from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
-from fedgraft.domains.labels.smoothing import Apart, Singles
+from fedgraft.domains.labels.smoothing import Apart
 from fedgraft.errors import require
 from fedgraft.methods.answers.prior_shift import PriorShift
 from fedgraft.methods.inputs.raw_features import RawFeatures
@@ -148,7 +149,7 @@ class Graph(
     ) -> dict[str, Array]:
         """The likeliest class of each graph, and how likely the model takes it, and each class, to be."""
         outputs, then = self.outputs_of(model, asked), remembered.get("smoothing", {}).get("answers")
-        if self.answering.class_prior and then is not None:
+        if self.smoothed.hops and then is not None:
             known = _in_order({split: [shard.label[shard.rows(split)]] for split in SPLITS})
             every = np.concatenate([then, outputs.softmax(1).numpy()])
             outputs = torch.from_numpy(self.smoothed.shifted(known, every, remembered)[len(then) :]).log()

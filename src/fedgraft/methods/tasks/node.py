@@ -238,7 +238,9 @@ class Node(NodeTask):
         data.shares = shares_of(self.objective, shard, self.classes)
         data.weights = weights_of(self.objective.class_weights, shard, shared, self.class_names, self.classes)
         if self.smoothed.hops:
-            data.neighbours = Neighbours(shard, data.features.first(data.own) if self.answering.local_fit else None)
+            data.neighbours = Neighbours(
+                shard, data.features.first(data.own) if self.smoothed.ways.reads_inputs else None
+            )
         for each in self.extensions:
             each.prepare(data, shard, self.seen(shard), told)
         return data

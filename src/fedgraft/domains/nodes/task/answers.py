@@ -89,7 +89,7 @@ class NodeAnswers(PredictingTask[NodeShard, NodeData]):
 
     @property
     def _smooths(self) -> bool:
-        return self.smoothed is not None and self.smoothed.answering.smoothing > 0
+        return self.smoothed is not None and self.smoothed.ways.hops > 0
 
     def questions(self, shards: Sequence[NodeShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
         """Nodes that clients have, by id, and new ones with features and edges, each with the client that answers."""
@@ -201,7 +201,7 @@ class NodeAnswers(PredictingTask[NodeShard, NodeData]):
     def _answers_of(self, who: int, places: Indices, everybody: Everybody[NodeShard]) -> Sequence[Array]:
         """Return what a client tells of nodes of its own in every hop of smoothing, [nodes, width]."""
         kept, smoothed = everybody.memory(who).get("smoothing", {}), self.smoothed
-        if smoothed is None or not smoothed.answering.smoothing or "choice" not in kept:
+        if smoothed is None or not smoothed.ways.hops or "choice" not in kept:
             return ()
         remembered = everybody.memory(who)
         data = self.task.prepare(everybody.shards[who], remembered.get("shared", {}))
@@ -211,9 +211,7 @@ class NodeAnswers(PredictingTask[NodeShard, NodeData]):
             with torch.no_grad():
                 answers = smoothed.answers(everybody.model(who), data.opened(remembered.get("states")))
         told = kept.get("told", answers)
-        return [
-            smoothed.told_of(data, told, means_in(kept), hop, places) for hop in range(smoothed.answering.smoothing)
-        ]
+        return [smoothed.told_of(data, told, means_in(kept), hop, places) for hop in range(smoothed.ways.hops)]
 
     @staticmethod
     def _with_means(
@@ -231,7 +229,7 @@ class NodeAnswers(PredictingTask[NodeShard, NodeData]):
         shape = len(border.nodes) - before, len(asked.others)
         mean = sparse.csr_matrix((weight / border.totals[row[new]], (row[new] - before, at)), shape=shape)
         nothing = Means(np.zeros((before, smoothed.row_width), np.float32), np.zeros(before, bool))
-        means = [*means_in(kept), *[nothing] * smoothed.answering.smoothing][: smoothed.answering.smoothing]
+        means = [*means_in(kept), *[nothing] * smoothed.ways.hops][: smoothed.ways.hops]
         scale = np.float32(kept.get("scale", 1.0))
         rows = [
             coded(scale * np.concatenate([each.rows, mean @ told]))
