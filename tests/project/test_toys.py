@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+import fedgraft
 from fedgraft.engine.privacy import spending
 from fedgraft.engine.protocol import table
 from fedgraft.experiment.experiment import build
@@ -62,7 +63,7 @@ def of(tmp_path):
     (tmp_path / "nodes.csv").write_text("\n".join(["node,size", *(f"{k},{k % 5}" for k in range(12))]))
     data = {"name": "edges", **{name: str(tmp_path / f"{name}.csv") for name in ("nodes", "edges")}, "clients": 2}
     write_tu(tmp_path, graphs=20, attributes=True)
-    graphs = {"name": "tu", "root": str(tmp_path), "sets": "MUTAG", "clients": 2, "attributes": True}
+    graphs = {"name": "tu", "root": str(tmp_path), "sets": "MUTAG", "clients": 2, "attributes": "always"}
     typed = {"name": "typed_blocks", "papers": 15, "clients": 2, "classes": 2, "authors": 4, "venues": 2, "features": 8}
     return {
         "node": {},
@@ -106,6 +107,17 @@ def test_a_sharing_method(toy):
 def test_a_method_of_inputs(toy, of, task):
     toy("inputs")
     assert run(**of[task], inputs={"name": "toy_squares:Squares"}).digest != run(**of[task]).digest
+
+
+@pytest.mark.parametrize("task", ["node", "typed_node", "edge", "graph"])
+def test_a_method_of_answers(toy, of, task):
+    toy("answers")
+    sections = {**RECIPE, **of[task], "answers": {"name": "toy_oracle:Oracle"}, "runtime": {"workers": 0}}
+    recipe = Recipe("toy", {name: section for name, section in sections.items() if section is not None})
+    summary = fedgraft.run(build(recipe), progress=False).summary
+    assert summary["smoothing"]["way"] == "labels"
+    assert summary["smoothing"]["before"]["test"] < summary["test_at_best_validation"]
+    assert summary["test_at_best_validation"] == 1.0
 
 
 def test_a_unit_of_privacy(toy):
