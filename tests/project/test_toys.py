@@ -62,7 +62,7 @@ def of(tmp_path):
     (tmp_path / "edges.csv").write_text("\n".join(TRANSFERS))
     (tmp_path / "nodes.csv").write_text("\n".join(["node,size", *(f"{k},{k % 5}" for k in range(12))]))
     data = {"name": "edges", **{name: str(tmp_path / f"{name}.csv") for name in ("nodes", "edges")}, "clients": 2}
-    write_tu(tmp_path, graphs=20, attributes=True)
+    write_tu(tmp_path, graphs=60, attributes=True)
     graphs = {"name": "tu", "root": str(tmp_path), "sets": "MUTAG", "clients": 2, "attributes": "always"}
     typed = {"name": "typed_blocks", "papers": 15, "clients": 2, "classes": 2, "authors": 4, "venues": 2, "features": 8}
     return {
@@ -109,10 +109,29 @@ def test_a_method_of_inputs(toy, of, task):
     assert run(**of[task], inputs={"name": "toy_squares:Squares"}).digest != run(**of[task]).digest
 
 
+@pytest.mark.parametrize(
+    ("task", "usual"),
+    [
+        ("node", {"name": "halo", "neighbours": 0}),
+        ("node_regression", {"name": "halo", "neighbours": 0}),
+        ("edge", {"name": "windowed_halo", "history": False}),
+    ],
+)
+def test_a_method_of_exchange(toy, of, task, usual):
+    toy("exchange")
+    deep = {"model": {"name": "gin", "hidden": 4, "layers": 2}}
+    signs = run(**{**of[task], **deep}, exchange={"name": "toy_signs:Signs"})
+    whole = run(**{**of[task], **deep}, exchange=usual)
+    assert signs.digest != whole.digest
+    assert signs.charged["statistics"] == whole.charged["statistics"] > 0
+
+
 @pytest.mark.parametrize("task", ["node", "typed_node", "edge", "graph"])
 def test_a_method_of_answers(toy, of, task):
     toy("answers")
-    sections = {**RECIPE, **of[task], "answers": {"name": "toy_oracle:Oracle"}, "runtime": {"workers": 0}}
+    training = {**RECIPE["training"], "learning_rate": 1e-9}
+    more = {"answers": {"name": "toy_oracle:Oracle"}, "runtime": {"workers": 0}, "training": training}
+    sections = {**RECIPE, **of[task], **more}
     recipe = Recipe("toy", {name: section for name, section in sections.items() if section is not None})
     summary = fedgraft.run(build(recipe), progress=False).summary
     assert summary["smoothing"]["way"] == "labels"

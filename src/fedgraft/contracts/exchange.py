@@ -1,8 +1,11 @@
 """Told of nodes elsewhere? The contract of what clients tell each other; a recipe's section [exchange] names one."""
 
 from abc import ABC
+from collections.abc import Sequence
 
+from fedgraft.contracts.inputs import Features
 from fedgraft.contracts.ranges import Checked
+from fedgraft.contracts.values import HaloRows
 
 
 class Exchange(Checked, ABC):
@@ -48,6 +51,14 @@ class Exchange(Checked, ABC):
     def pull(self) -> str:
         """What a client that asks to refresh is sent: what "changed", or what it "asked" for."""
         return "changed"
+
+    def published(self, features: Features) -> Features:
+        """Return features of own nodes as they leave, once, before training: [n, f]; as they are by default."""
+        return features
+
+    def sent(self, states: Sequence[HaloRows]) -> list[HaloRows]:
+        """Return hidden states of own nodes as they leave in training, rows of each layer; as they are by default."""
+        return list(states)
 
 
 class SilentExchange(Exchange):

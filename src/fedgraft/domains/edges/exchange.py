@@ -72,7 +72,7 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, SealedTask[EdgeSha
 
     def _copies(self, shard: EdgeShard) -> tuple[Any, Any]:
         seen = self._seen(shard)
-        return seen.graph, seen.outward
+        return replace(seen.graph, features=self.exchange.published(seen.graph.features)), seen.outward
 
     def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
         """Return the same as published."""
@@ -172,7 +172,7 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, SealedTask[EdgeSha
 
     def changed(self, data: EdgeData) -> list[HaloRows]:
         """Return states of copies that others need, those that changed."""
-        return data.changed()
+        return self.exchange.sent(data.changed())
 
     def read(self, data: EdgeData, draw: Draw) -> list[Indices]:
         """Return all slots of the halo, for each layer."""
@@ -189,7 +189,7 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, SealedTask[EdgeSha
 
     def relay(self, model: nn.Module, data: EdgeData, layer: int) -> list[HaloRows]:
         """States of one layer of all own copies, from all their neighbours."""
-        return data.nodes.relay(model, layer)
+        return self.exchange.sent(data.nodes.relay(model, layer))
 
     @property
     def _exchanges(self) -> list[HaloSetup | ToldHistory]:

@@ -32,7 +32,6 @@ from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.training.client_graph import NodeData
 from fedgraft.domains.nodes.training.halo_setup import ToldRows
 from fedgraft.domains.nodes.training.neighbour_sums import added
-from fedgraft.domains.nodes.training.smoothed_inputs import prepared
 from fedgraft.wire.layouts import Array, Arrays
 
 UNREAD: Final = "the run's model reads nothing of nodes elsewhere"
@@ -186,7 +185,7 @@ class NodeAnswers(PredictingTask[NodeShard, NodeData]):
         """What one client knows of nodes of its own."""
         shard, memory = everybody.shards[who], everybody.memory(who)
         seen = self.task.seen(shard)
-        published = prepared(self.task.inputs, seen) if self.task.exchange.features else None
+        published = self.task.told(shard) if self.task.exchange.features else None
         sums = self.task.aggregated.scaled(published) if self.task.inputs.sums_neighbours and published else None
         states = States(seen.own, seen.halo, self.task.exchanged.halo_widths, memory.get("states"))
         known = [np.flatnonzero(each[places]) for each in states.known]
