@@ -272,8 +272,8 @@ class GraphTask(
         subtrees = subtree_counts(shard, self.wl, self.wl_width, self.wl_root) if self.wl else None
         scale, attributes = self.inputs.scale, shard.attributes
         attributes = self.inputs.read(scaled(attributes, scale) if scale else attributes)
-        rows = {"edge_rows": self._as_read(shard.edge_rows), "edge_names": ()}
-        shard = replace(shard, attributes=attributes, attribute_names=(), **rows)
+        rows = self._as_read(shard.edge_rows)
+        shard = replace(shard, attributes=attributes, attribute_names=(), edge_rows=rows, edge_names=())
         if self.places:
             shard = replace(shard, attributes=np.concatenate([shard.attributes, encodings], 1))
         if isinstance(self.encoder, NetworkEncoder):
