@@ -18,7 +18,7 @@ engine's plan checks once who has which. What a method must know of the task com
 from fedgraft.contracts.abilities.graph_network import GraphNetwork, GraphNetworkTask
 from fedgraft.contracts.abilities.linear import Linear, LinearTask
 from fedgraft.contracts.aggregation import Aggregation
-from fedgraft.contracts.answers import Answers, OwnAnswers
+from fedgraft.contracts.answers import Answers, OwnAnswers, Ways
 from fedgraft.contracts.codec import Codec, RowCodec
 from fedgraft.contracts.exchange import Exchange, ExchangeOfEdges, ExchangeOfNodes, SilentExchange
 from fedgraft.contracts.facts import TaskFacts
@@ -142,5 +142,6 @@ __all__ = [
     "Trainer",
     "Update",
     "View",
+    "Ways",
     "part",
 ]
