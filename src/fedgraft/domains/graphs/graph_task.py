@@ -9,13 +9,25 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import ClassShares, Draw, Indices, Objective, OwnInputs, Questions, Sums
+from fedgraft.contracts import (
+    SCORED_SPLITS,
+    ClassShares,
+    Draw,
+    Indices,
+    LabelledTask,
+    Labels,
+    LayeredEncoder,
+    Losses,
+    NetworkEncoder,
+    Objective,
+    OwnInputs,
+    Questions,
+    Sums,
+    Unit,
+)
 from fedgraft.contracts.abilities import PlainModel, PooledTask, PredictingTask
 from fedgraft.contracts.abilities.tasks import VariantTask
-from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
-from fedgraft.contracts.labels import LabelledTask, Labels, Unit
 from fedgraft.contracts.ranges import NonNegativeInt, OneOf, PositiveFloat, PositiveInt
-from fedgraft.contracts.values import SCORED_SPLITS, Losses
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.edge_data.edge_rows import EdgeRows
 from fedgraft.domains.edge_data.read_edges import ReadEdges

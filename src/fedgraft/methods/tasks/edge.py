@@ -11,9 +11,13 @@ from annotated_types import Ge
 from torch import Tensor, nn
 
 from fedgraft.contracts import (
+    SCORED_SPLITS,
+    SPLITS,
     ClassObjective,
     Draw,
     ExchangeOfEdges,
+    Indices,
+    LayeredEncoder,
     NumberObjective,
     OwnAnswers,
     OwnInputs,
@@ -23,9 +27,7 @@ from fedgraft.contracts import (
     part,
 )
 from fedgraft.contracts.abilities import Classified, PlainModel, PooledTask, PredictingTask
-from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
-from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
 from fedgraft.domains.edges.client_edges import EdgeData
 from fedgraft.domains.edges.edge_reader import plain_edges
 from fedgraft.domains.edges.exchange import EdgeExchange, alone

@@ -9,11 +9,20 @@ import numpy as np
 import torch
 from torch import nn
 
-from fedgraft.contracts import ClassObjective, ClassShares, Observations, OwnAnswers, OwnInputs, part
+from fedgraft.contracts import (
+    SCORED_SPLITS,
+    SPLITS,
+    ClassObjective,
+    ClassShares,
+    Indices,
+    Labels,
+    Observations,
+    OwnAnswers,
+    OwnInputs,
+    Singles,
+    part,
+)
 from fedgraft.contracts.abilities import Classified, ObservedTask, PlainModel
-from fedgraft.contracts.answers import Singles
-from fedgraft.contracts.labels import Labels
-from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
 from fedgraft.domains.graphs.clipped_graphs import ClippedGraphs
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
 from fedgraft.domains.graphs.model import width_of

@@ -6,9 +6,8 @@ from typing import cast
 
 from torch import nn
 
-from fedgraft.contracts import NumberObjective, OwnInputs
-from fedgraft.contracts.abilities.plain import PlainModel
-from fedgraft.contracts.labels import Labels
+from fedgraft.contracts import Labels, NumberObjective, OwnInputs
+from fedgraft.contracts.abilities import PlainModel
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.labels.judging import JudgedByData

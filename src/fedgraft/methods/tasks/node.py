@@ -9,13 +9,24 @@ import torch
 from annotated_types import Interval
 from torch import Tensor, nn
 
-from fedgraft.contracts import Answers, ClassObjective, Draw, ExchangeOfNodes, Inputs, SilentExchange, Sums, part
+from fedgraft.contracts import (
+    SCORED_SPLITS,
+    Answers,
+    ClassObjective,
+    Draw,
+    ExchangeOfNodes,
+    Inputs,
+    LayeredEncoder,
+    Linear,
+    Loss,
+    LossesAndBackward,
+    NetworkEncoder,
+    SilentExchange,
+    Sums,
+    part,
+)
 from fedgraft.contracts.abilities import PlainModel
-from fedgraft.contracts.abilities.linear import Linear
-from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
-from fedgraft.contracts.task import Loss, LossesAndBackward
-from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.labels.audited import AuditedClasses
 from fedgraft.domains.labels.class_weights import BALANCED, WEIGHTS, PublishedCounts, shares_of, weights_of
 from fedgraft.domains.labels.classes import PROFILE, CountedClasses, profile_of

@@ -11,24 +11,26 @@ from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
 from fedgraft.contracts import (
+    SCORED_SPLITS,
+    SPLITS,
     Answers,
     ClassObjective,
     Draw,
     Inputs,
+    Labels,
     LocalGraph,
+    Losses,
+    MetapathEncoder,
     Observations,
     Questions,
     SilentExchange,
     Sums,
+    Unit,
     part,
 )
-from fedgraft.contracts.abilities import Classified, PooledTask, PredictingTask
+from fedgraft.contracts.abilities import Classified, ObservedTask, PooledTask, PredictingTask
 from fedgraft.contracts.abilities.graphs import LocalGraphTask
-from fedgraft.contracts.abilities.tasks import ObservedTask
-from fedgraft.contracts.encoder import MetapathEncoder
-from fedgraft.contracts.labels import Labels, Unit
 from fedgraft.contracts.ranges import NonNegativeInt
-from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Losses
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels.class_weights import BALANCED, PublishedCounts, shares_of, weighted, weights_of

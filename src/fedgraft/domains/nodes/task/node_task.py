@@ -9,13 +9,26 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, ExchangeOfNodes, Indices, Inputs, Objective, SilentExchange, Sums, part
-from fedgraft.contracts.abilities.linear import Linear, LinearTask
-from fedgraft.contracts.abilities.pooling import PooledTask
-from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.contracts import (
+    SCORED_SPLITS,
+    SPLITS,
+    Draw,
+    ExchangeOfNodes,
+    Indices,
+    Inputs,
+    LayeredEncoder,
+    Linear,
+    LinearTask,
+    Loss,
+    NetworkEncoder,
+    Objective,
+    Regression,
+    SilentExchange,
+    Sums,
+    part,
+)
+from fedgraft.contracts.abilities import PooledTask
 from fedgraft.contracts.ranges import NonNegativeInt
-from fedgraft.contracts.task import Loss
-from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Regression
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels.judging import JudgedByData
