@@ -27,7 +27,7 @@ RECIPE = {
     "selector": {"name": "all"},
     "training": {"optimizer": "sgd", "learning_rate": 0.1, "schedule": "constant"},
     "rounds": 2,
-    "yardsticks": [],
+    "baselines": [],
 }
 SMALL = {"hidden": 4, "layers": 1}
 TRANSFERS = ["source,target,amount,label", *(f"{k % 12},{(5 * k + 1) % 12},{k % 7},{k % 3 % 2}" for k in range(80))]

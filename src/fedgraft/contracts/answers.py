@@ -7,7 +7,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.abilities.smoothing import Border, Means
+from fedgraft.contracts.abilities.smoothing import Boundary, Means
 from fedgraft.contracts.ranges import Checked
 from fedgraft.contracts.values import SCORED_SPLITS, Indices
 from fedgraft.wire.layouts import Arrays, Layout
@@ -34,9 +34,9 @@ class Answered(ABC):
         return None
 
     @property
-    def border(self) -> Border:
+    def boundary(self) -> Boundary:
         """Edges to examples of others; none."""
-        return Border.nobodys(len(self.label))
+        return Boundary.nobodys(len(self.label))
 
     @abstractmethod
     def mean(self, rows: Singles, means: Means | None, width: int) -> Singles:
@@ -112,7 +112,7 @@ class Ways:
     def rows(
         self, around: Answered, answers: Singles, means: Sequence[Means | None], nodes: Indices | None = None
     ) -> Singles:
-        """Return the rows of own examples, by default the border's, after as many hops as means, [n, row_width]."""
+        """Return the rows of own examples, by default the boundary's, after as many hops as means, [n, row_width]."""
         return np.zeros((0, 0), np.float32)
 
     def sums(self, around: Answered, answers: Singles, means: Sequence[Means]) -> Arrays:

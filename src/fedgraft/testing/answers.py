@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from fedgraft.contracts.abilities.smoothing import Border, Means
+from fedgraft.contracts.abilities.smoothing import Boundary, Means
 from fedgraft.contracts.answers import Answered, Answers, Singles, Ways
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.testing.form import check_form
@@ -39,10 +39,10 @@ class Ring(Answered):
         return np.random.default_rng(1).standard_normal((EXAMPLES, 4)).astype(np.float32)
 
     @property
-    def border(self) -> Border:
+    def boundary(self) -> Boundary:
         """One edge."""
         one, none = np.ones(1, np.int64), np.zeros(1, np.int64)
-        return Border(EXAMPLES, none, one, one, none)
+        return Boundary(EXAMPLES, none, one, one, none)
 
     def mean(self, rows: Singles, means: Means | None, width: int) -> Singles:
         """Return the mean of the two neighbours."""
@@ -139,8 +139,8 @@ def labels_of_the_test_change_no_answer(case: Case) -> None:
 
 @LAWS.every
 def rows_that_leave_are_as_they_are_said_to_be(case: Case) -> None:
-    """Send finite rows in [-1, 1] of the border's examples, of the width that is said, and say what they tell."""
+    """Send finite rows in [-1, 1] of the boundary's examples, of the width that is said, and say what they tell."""
     rows = case.ways.rows(case.around, case.answers, [])
-    wanted = (len(case.around.border.nodes), case.ways.row_width) if case.ways.row_width else (0, 0)
+    wanted = (len(case.around.boundary.nodes), case.ways.row_width) if case.ways.row_width else (0, 0)
     expect(rows.shape == wanted and (np.abs(rows) <= 1).all(), "rows must be as said", rows, wanted)
     expect(bool(case.ways.row_tells) == (case.ways.row_width > 0), "rows must say what they tell", case.ways.row_tells)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedgraft.contracts.abilities.smoothing import Border, Means, SmoothingTask, means_in
+from fedgraft.contracts.abilities.smoothing import Boundary, Means, SmoothingTask, means_in
 from fedgraft.contracts.answers import Answered, Answers, Singles, Ways
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.values import SCORED_SPLITS, Indices, Sums
@@ -66,7 +66,7 @@ class SmoothedAnswers(SmoothingTask[Any, Any]):
 
     @property
     def row_width(self) -> int:
-        """Numbers that are sent of an example of the border."""
+        """Numbers that are sent of an example of the boundary."""
         return self.ways.row_width
 
     @property
@@ -83,10 +83,10 @@ class SmoothedAnswers(SmoothingTask[Any, Any]):
         """Return a way in words; "" where answers are left alone."""
         return self.ways.texts[choice]
 
-    def border(self, data: Any) -> Border:
+    def boundary(self, data: Any) -> Boundary:
         """Return the edges to nodes of others, all of them: `halo` has no part in it; none without smoothing."""
-        border = self.answered(data).border
-        return border if self.ways.hops else Border.nobodys(border.own)
+        boundary = self.answered(data).boundary
+        return boundary if self.ways.hops else Boundary.nobodys(boundary.own)
 
     @property
     def sums_layout(self) -> Layout:
@@ -115,7 +115,7 @@ class SmoothedAnswers(SmoothingTask[Any, Any]):
         return self.ways.layer(sums)
 
     def told(self, data: Any, answers: Singles, means: Sequence[Means]) -> Singles:
-        """Return probabilities after so many hops, with `share_labels` beside the errors, [border, row_width]."""
+        """Return probabilities after so many hops, with `share_labels` beside the errors, [boundary, row_width]."""
         return self.ways.rows(self.answered(data), answers, means)
 
     def told_of(self, data: Any, answers: Singles, means: Sequence[Means], hop: int, nodes: Indices) -> Singles:

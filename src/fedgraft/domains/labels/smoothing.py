@@ -182,11 +182,11 @@ class Smoothing(Ways):
     def rows(
         self, around: Answered, answers: Singles, means: Sequence[Means | None], nodes: Indices | None = None
     ) -> Singles:
-        """Return the rows of own nodes, by default the border's, after as many hops as means, [nodes, row_width]."""
+        """Return the rows of own nodes, by default the boundary's, after as many hops as means, [nodes, row_width]."""
         if not self.hops:
             return np.zeros((0, 0), np.float32)
         last = self._after(around, answers, means)[-1]
-        nodes = around.border.nodes if nodes is None else nodes
+        nodes = around.boundary.nodes if nodes is None else nodes
         errors = [last.errors[nodes, :-1]] if self.share_labels else []
         return np.concatenate([last.answers[nodes, :-1], *errors, last.hidden[nodes]], axis=1)
 
