@@ -43,9 +43,14 @@ def test_a_metapath_that_there_is_not_is_refused():
         TypedNode(SMALL, metapaths=("paper", "paper"))
 
 
-def test_labels_of_nodes_of_several_types_have_nowhere_to_go():
+def test_what_nodes_of_several_types_cannot_have_is_refused_with_the_reason():
     with pytest.raises(InputError, match=r"answers\.share_labels must be false .*: no row leaves a client; got True"):
         fitted(**{"answers.smoothing": 1, "answers.share_labels": True})
+    for inputs in ({"inputs.aggregates": True}, {"inputs.propagate": 1, "inputs.hop_pooling": "attention"}):
+        with pytest.raises(
+            InputError, match="without attention and aggregates .*: one vector cannot weigh the hops of"
+        ):
+            fitted(**inputs)
 
 
 def test_a_layer_is_fitted_behind_embeddings_and_what_it_lacks_to_own_labels():

@@ -118,7 +118,8 @@ class TypedNode(
     def __post_init__(self) -> None:
         super().__post_init__()
         fits = not (self.inputs.attends or self.inputs.sums_neighbours)
-        require(fits, "inputs", "without attention and sums of neighbours, for nodes of several types", self.inputs)
+        why = "one vector cannot weigh the hops of several metapaths, and these end inside a client"
+        require(fits, "inputs", f"without attention and aggregates for nodes of several types: {why}", self.inputs)
         tells = "labels" in self.answering.ways(2, 1).row_tells
         require(not tells, "answers.share_labels", "false for nodes of several types: no row leaves a client", tells)
         if len(again := [path for path in self.metapaths if self.metapaths.count(path) > 1]):
