@@ -48,7 +48,7 @@ def test_what_nodes_of_several_types_cannot_have_is_refused_with_the_reason():
         fitted(**{"answers.smoothing": 1, "answers.share_labels": True})
     for inputs in ({"inputs.aggregates": True}, {"inputs.propagate": 1, "inputs.hop_pooling": "attention"}):
         with pytest.raises(
-            InputError, match="without attention and aggregates .*: one vector cannot weigh the hops of"
+            InputError, match=r"without attention and aggregates .*: one vector cannot weigh the hops of"
         ):
             fitted(**inputs)
 
