@@ -9,7 +9,7 @@ import pytest
 import fedgraft
 from fedgraft.engine.privacy import spending
 from fedgraft.engine.protocol import table
-from fedgraft.experiment.experiment import build
+from fedgraft.experiment.job import build
 from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.runtimes.workers.in_process import InProcess
 from fedgraft.testing.runs import play
