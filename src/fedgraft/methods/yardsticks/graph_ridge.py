@@ -12,7 +12,7 @@ from fedgraft.contracts.labels import Floats, Labels
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveFloat, PositiveInt
 from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.graphs.shards import GraphShard
-from fedgraft.domains.graphs.subtree_counts import subtree_counts
+from fedgraft.domains.graphs.weisfeiler_lehman import subtree_counts
 from fedgraft.domains.labels.constant import agreement
 from fedgraft.domains.labels.numbers import Numbers
 from fedgraft.domains.ridge import PENALTIES, Parts, ridge
@@ -58,7 +58,7 @@ class GraphRidge(Yardstick[GraphShard]):
         plain = sparse.csr_matrix(_composition(shard, parts))
         predictions = [ridge(plain, shard.label, parts, self.penalties)]
         for hops in range(self.hops + 1):
-            counts = subtree_counts(shard, hops, self.buckets, root=True) * np.sqrt(shard.sizes.mean())
+            counts = subtree_counts(shard, hops, self.buckets) * np.sqrt(shard.sizes.mean())
             rows = sparse.csr_matrix(sparse.hstack([plain, counts], format="csr"))
             predictions.append(ridge(rows, shard.label, parts, self.penalties))
         judges = parts.judges if len(parts.judges) else parts.train
