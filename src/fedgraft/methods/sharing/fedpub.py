@@ -142,7 +142,7 @@ class FedPUB(
         if masks:
             trainer.load(masks)
         own = {name: trained[name] for name in received}
-        return {**{name: own[name] - received[name] for name in own}, RESPONSE: trainer.respond()}, {"model": own}
+        return {**{name: own[name] - received[name] for name in own}, RESPONSE: trainer.respond()}, {"model": dict(own)}
 
     def personalise(self, received: Arrays, memory: Tree) -> Arrays:
         """Return theta as trained last; of a client that has not trained yet, what it received."""

@@ -17,9 +17,8 @@ from fedgraft.domains.graphs.clipped_graphs import ClippedGraphs
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
 from fedgraft.domains.graphs.model import width_of
 from fedgraft.domains.graphs.shards import GraphShard
-from fedgraft.domains.labels.audited import AuditedClasses
 from fedgraft.domains.labels.class_weights import counts_of, own_weights
-from fedgraft.domains.labels.classes import PROFILE, Classes, profile_of
+from fedgraft.domains.labels.classes import PROFILE, AuditedClasses, Classes, profile_of
 from fedgraft.domains.labels.judged import JudgedClasses
 from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers

@@ -16,9 +16,8 @@ from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
 from fedgraft.contracts.task import Loss, LossesAndBackward
 from fedgraft.contracts.values import SCORED_SPLITS
-from fedgraft.domains.labels.audited import AuditedClasses
 from fedgraft.domains.labels.class_weights import BALANCED, WEIGHTS, PublishedCounts, shares_of, weights_of
-from fedgraft.domains.labels.classes import PROFILE, CountedClasses, profile_of
+from fedgraft.domains.labels.classes import PROFILE, AuditedClasses, CountedClasses, profile_of
 from fedgraft.domains.labels.judged import JudgedClasses
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
 from fedgraft.domains.nodes.base.memory_check import check_matrices
