@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.loss import ClassShares
-from fedgraft.domains.graphs.batches import Batch
+from fedgraft.domains.graphs.batches import GraphBatch
 from fedgraft.domains.labels.classes import Classes
 from fedgraft.nn.layers import RowLinear, linear, normal
 from fedgraft.nn.propagate import Block
@@ -82,30 +82,30 @@ class GraphModel(nn.Module):
         self.head = Head(read, width, variant.classes, dropout, g)
         self.subtrees = Subtrees(buckets, variant.classes, loud) if buckets else None
 
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: GraphBatch) -> Tensor:
         """Return logits, float32 [graphs, classes]."""
         return self.classify(self.represent(batch), batch)
 
-    def classify(self, hidden: Tensor, batch: Batch) -> Tensor:
+    def classify(self, hidden: Tensor, batch: GraphBatch) -> Tensor:
         """Return logits, float32 [graphs, classes], of the last hidden layer and, if they have a say, of subtrees."""
         outputs = self.heads(hidden, batch)
         return outputs[0] if len(outputs) == 1 else self.labels.together(outputs)
 
-    def losses(self, hidden: Tensor, batch: Batch, shares: ClassShares | None = None) -> Tensor:
+    def losses(self, hidden: Tensor, batch: GraphBatch, shares: ClassShares | None = None) -> Tensor:
         """Return the losses of graphs, float32 [graphs], summed over heads: each learns as if it were alone."""
         each = [self.labels.losses(outputs, batch.label, shares) for outputs in self.heads(hidden, batch)]
         return each[0] if len(each) == 1 else torch.stack(each).sum(0)
 
-    def heads(self, hidden: Tensor, batch: Batch) -> list[Tensor]:
+    def heads(self, hidden: Tensor, batch: GraphBatch) -> list[Tensor]:
         """Logits, float32 [graphs, classes], of every head that answers for itself."""
         logits = self.head.classify(hidden)
         return [logits] if self.subtrees is None else [logits, self.subtrees(batch)]
 
-    def represent(self, batch: Batch) -> Tensor:
+    def represent(self, batch: GraphBatch) -> Tensor:
         """The last hidden layer [graphs, width]."""
         return self.head.represent(self.read(batch))
 
-    def read(self, batch: Batch) -> Tensor:
+    def read(self, batch: GraphBatch) -> Tensor:
         """Return the readout of the graphs, float32 [graphs, ...]: sums of every layer's states.
 
         Of a whole network it is the sum of the states that it gives, or what it gives of the graphs.
@@ -143,11 +143,11 @@ class Together(nn.Module):
         super().__init__()
         self.models, self.labels = nn.ModuleList(models), labels
 
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: GraphBatch) -> Tensor:
         """Return what the models tell, float32 [graphs, width]."""
         return self.labels.together([model(batch) for model in self.models])
 
-    def represent(self, batch: Batch) -> Tensor:
+    def represent(self, batch: GraphBatch) -> Tensor:
         """The first model's last hidden layer, float32 [graphs, width]."""
         first: Tensor = self.models[0].represent(batch)  # type: ignore[operator]
         return first
@@ -167,7 +167,7 @@ class Subtrees(nn.Module):
         for parameter in self.layer.parameters():
             nn.init.zeros_(parameter)
 
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: GraphBatch) -> Tensor:
         """Return float32 [graphs, outputs]."""
         assert batch.subtrees is not None, "the collator counts subtrees where the model looks at them"
         assert self.layer.bias is not None, "it was asked for"
@@ -188,20 +188,20 @@ class CountsModel(nn.Module):
         super().__init__()
         self.labels, self.subtrees = labels, Subtrees(buckets, outputs, loud)
 
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: GraphBatch) -> Tensor:
         """Return logits, float32 [graphs, classes]."""
         outputs: Tensor = self.subtrees(batch)
         return outputs
 
-    def represent(self, batch: Batch) -> Tensor:
+    def represent(self, batch: GraphBatch) -> Tensor:
         """The logits: there is no hidden layer."""
         return self.forward(batch)
 
-    def classify(self, hidden: Tensor, batch: Batch) -> Tensor:
+    def classify(self, hidden: Tensor, batch: GraphBatch) -> Tensor:
         """Return logits as they are."""
         return hidden
 
-    def losses(self, hidden: Tensor, batch: Batch, shares: ClassShares | None = None) -> Tensor:
+    def losses(self, hidden: Tensor, batch: GraphBatch, shares: ClassShares | None = None) -> Tensor:
         """Return the losses of graphs, float32 [graphs]."""
         return self.labels.losses(hidden, batch.label, shares)
 
@@ -215,7 +215,7 @@ class Inputs(nn.Module):
         self.kind = normal(kinds + 1, width, std=spread, g=g)
         self.attributes = normal(attributes, width, std=spread, g=g)
 
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: GraphBatch) -> Tensor:
         """Return states, float32 [colours, width]."""
         return torch.relu(nn.functional.embedding(batch.kind, self.kind) + batch.attributes @ self.attributes)
 
@@ -228,7 +228,7 @@ class Structure(nn.Module):
         self.inputs = linear(places, width, g)
         self.layers = nn.ModuleList(linear(width, width, g) for _ in range(depth))
 
-    def start(self, batch: Batch) -> Tensor:
+    def start(self, batch: GraphBatch) -> Tensor:
         """The first states [colours, width]."""
         states: Tensor = self.inputs(batch.structure)
         return states

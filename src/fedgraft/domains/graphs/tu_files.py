@@ -29,7 +29,7 @@ MOST_KINDS = 1 << 12
 """Numbers from the lowest label of nodes to the highest, up to which each is a kind."""
 EDGE_FEATURES = ("", "labels", "attributes", "all")
 """What edges may carry: nothing, a column for each of their labels, their attributes, or both where there are both."""
-LAST = EdgeReader(lambda carried: np.asarray(carried.columns.numbers, np.float32), repeats="last")
+LAST = EdgeReader(lambda carried: np.asarray(carried.columns.numbers, np.float32), duplicate_edges="last")
 """Each way of an edge has what its own line says, of several lines the last."""
 Paths = dict[str, Path]
 """{what a file is of: its path}, such as "A" or "node_labels"; "blocks" is a packed set."""

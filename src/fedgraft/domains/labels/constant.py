@@ -1,18 +1,18 @@
-"""Yardsticks that answer each example; those that say one label of all, the mean or the most frequent class."""
+"""Baselines that answer each example; those that say one label of all, the mean or the most frequent class."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar
 
 import numpy as np
 
+from fedgraft.contracts.baseline import Baseline
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.task import Shard
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS
-from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.wire.layouts import Array
 
 
-class Answering(Yardstick[Shard]):
+class Answering(Baseline[Shard]):
     """Answer each example, and be scored as a kind of label says."""
 
     labels: ClassVar[Labels]
@@ -45,7 +45,7 @@ class Answering(Yardstick[Shard]):
 
 
 class Constant(Answering[Shard]):
-    """Say one label of everything; a yardstick of a task is a row that names the task and its kind of label."""
+    """Say one label of everything; a baseline of a task is a row that names the task and its kind of label."""
 
     default: ClassVar[bool] = True
     constant: ClassVar[bool] = True

@@ -7,9 +7,9 @@ from typing import ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgraft.contracts.baseline import Baseline
 from fedgraft.contracts.scores import add
 from fedgraft.contracts.values import SCORED_SPLITS, Sums
-from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.domains.links.shards import LinkShard
 
 Scores = NDArray[np.floating]
@@ -77,7 +77,7 @@ def measures(sums: Sums, k: int = HITS) -> dict[str, float]:
     return {name: sums[of] / sums["edges"] if sums.get("edges") else float("nan") for name, of in names.items()}
 
 
-class PairScores(Yardstick[LinkShard]):
+class PairScores(Baseline[LinkShard]):
     """Score pairs of nodes, each client's by what it knows itself."""
 
     task: ClassVar[str] = "link"
