@@ -20,11 +20,10 @@ from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.edge_data.edge_rows import EdgeRows
 from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.graphs import pyg_objects
-from fedgraft.domains.graphs.batches import Collator, GraphBatch
+from fedgraft.domains.graphs.batches import Collator, GraphBatch, places
 from fedgraft.domains.graphs.graph_reader import plain_graphs
 from fedgraft.domains.graphs.model import HIDDEN, PERSONAL, SUBTREES, CountsModel, GraphModel, Together, Variant
 from fedgraft.domains.graphs.shards import GraphShard, merge_shards
-from fedgraft.domains.graphs.structural_encodings import places
 from fedgraft.domains.graphs.tables import split_graphs
 from fedgraft.domains.graphs.weisfeiler_lehman import subtree_counts
 from fedgraft.domains.labels.class_weights import weighted

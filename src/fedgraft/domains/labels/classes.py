@@ -16,7 +16,7 @@ from fedgraft.contracts.labels import Batches, Labels, Unit
 from fedgraft.contracts.loss import ClassObjective, ClassShares
 from fedgraft.contracts.task import Chance
 from fedgraft.contracts.values import SPLITS, Indices, Sums
-from fedgraft.domains.labels import counts
+from fedgraft.domains.labels.curves import class_measures, class_sums, sum_names
 from fedgraft.wire.layouts import Array
 
 PARTS: Final = 5
@@ -127,7 +127,7 @@ class CountedClasses(Classes):
     @property
     def sums(self) -> tuple[str, ...]:
         """Right answers, examples, cross-entropy; counts for macro-F1 and AUC."""
-        return counts.names(self.width)
+        return sum_names(self.width)
 
     def sums_of(self, batches: Batches, unit: Unit) -> Sums:
         """Return the sums of some examples."""
@@ -135,11 +135,11 @@ class CountedClasses(Classes):
 
     def sums_by(self, shares: Array, label: Indices) -> Sums:
         """Return the sums by probabilities, float32 [n, classes]."""
-        return counts.sums_of(shares, label)
+        return class_sums(shares, label)
 
     def measures(self, sums: Sums) -> dict[str, float]:
         """Return accuracy, macro-F1, AUC."""
-        return counts.measures(sums)
+        return class_measures(sums)
 
     def chance(self, sums: Sums) -> Chance | None:
         """Return the share of the most frequent class."""

@@ -36,7 +36,7 @@ from fedgraft.domains.edges.unrolled import COUNTS
 from fedgraft.domains.labelled.labels_of_data import LabelsOfData
 from fedgraft.domains.labels.class_weights import shares_of, weighted
 from fedgraft.domains.labels.known import groups_of
-from fedgraft.domains.labels.shared_unit import training_labels, unit_in
+from fedgraft.domains.labels.numbers import training_labels, unit_in
 from fedgraft.domains.nodes.task.node_reader import ReadFeatures
 from fedgraft.domains.publications import Published
 from fedgraft.errors import require
