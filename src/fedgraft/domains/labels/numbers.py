@@ -1,4 +1,4 @@
-"""Numbers: an example has one, float64 [n], nan = unknown; learnt in a unit, scored in the user's; the unit of all clients."""
+"""Numbers: an example has one, float64 [n], nan = unknown; learnt in a unit, scored in the user's."""
 
 import math
 from collections.abc import Mapping, Sequence
