@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import fedgraft
-from fedgraft.domains.labels.shared_unit import unit_of
+from fedgraft.domains.labels.numbers import unit_of
 from fedgraft.errors import InputError
 from fedgraft.experiment.job import load
 from fedgraft.experiment.recipes import discovery

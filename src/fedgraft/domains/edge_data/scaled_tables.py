@@ -17,7 +17,7 @@ from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader, LabelReader, Make, Repeats, Values
 from fedgraft.domains.examples import Features, in_form
-from fedgraft.domains.labels.class_counts import CLASSES, classes_of_all, published_classes
+from fedgraft.domains.labels.class_notes import CLASSES, classes_of_all, published_classes
 from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.tables.column_statistics import agreed, all_alike, are_sparse, statistics_of
 from fedgraft.domains.tables.columns import Columns, check_present, known_features, read_columns, some

@@ -1,6 +1,5 @@
 """Boosted trees on what is read of an edge without any state of its ends: what baselines of edges fit."""
 
-from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -9,20 +8,17 @@ import numpy as np
 from fedgraft.contracts.labels import Floats, Labels
 from fedgraft.domains.edges.history import history_of
 from fedgraft.domains.edges.shards import EdgeShard
+from fedgraft.domains.labels.constant import Answering
 from fedgraft.domains.nodes.training.boosted import Boosted
 
 
 @dataclass(frozen=True)
-class BoostedEdges(Boosted):
+class BoostedEdges(Boosted, Answering[EdgeShard]):
     """As `Boosted`, on an edge's own columns, its history, and features of both ends; of unknown ones zeros."""
 
-    def score(self, shards: Sequence[EdgeShard]) -> dict[str, float]:
-        """Accuracy over all clients' validation and test edges; of numbers the RMSE."""
-        return self.judged(shards, shards[0].labels)
-
-    @abstractmethod
-    def judged(self, shards: Sequence[EdgeShard], labels: Labels) -> dict[str, float]:
-        """Return the metric of a kind of labels."""
+    def kind(self, shards: Sequence[EdgeShard]) -> Labels:
+        """Return that of the edges: classes, or numbers."""
+        return shards[0].labels
 
     def answers(self, shard: EdgeShard, labels: Labels) -> Floats:
         """Return probabilities of every edge, [edges, classes], or numbers, [edges]; there is one that trains."""

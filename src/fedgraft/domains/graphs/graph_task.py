@@ -2,7 +2,7 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
@@ -27,20 +27,18 @@ from fedgraft.contracts import (
 )
 from fedgraft.contracts.abilities import PlainModel, PooledTask, PredictingTask
 from fedgraft.contracts.abilities.tasks import VariantTask
-from fedgraft.contracts.ranges import NonNegativeInt, OneOf, PositiveFloat, PositiveInt
+from fedgraft.contracts.ranges import NonNegativeInt, PositiveFloat, PositiveInt
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.edge_data.edge_rows import EdgeRows
 from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.graphs import pyg_objects
-from fedgraft.domains.graphs.batches import Collator, GraphBatch
-from fedgraft.domains.graphs.counts_model import CountsModel
+from fedgraft.domains.graphs.batches import Collator, GraphBatch, places
 from fedgraft.domains.graphs.graph_reader import plain_graphs
-from fedgraft.domains.graphs.model import HIDDEN, INTO, PERSONAL, SUBTREES, GraphModel, Together, Variant
+from fedgraft.domains.graphs.model import HIDDEN, PERSONAL, SUBTREES, CountsModel, GraphModel, Together, Variant
 from fedgraft.domains.graphs.shards import GraphShard, merge_shards
-from fedgraft.domains.graphs.structural_encodings import places
-from fedgraft.domains.graphs.subtree_counts import subtree_counts
 from fedgraft.domains.graphs.tables import split_graphs
+from fedgraft.domains.graphs.weisfeiler_lehman import subtree_counts
 from fedgraft.domains.labels.class_weights import weighted
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.domains.notes import tell
@@ -101,9 +99,7 @@ class GraphTask(
     degrees: PositiveInt = 16
     wl: NonNegativeInt = 0
     wl_width: PositiveInt = 8192
-    wl_root: bool = True
     wl_scale: PositiveFloat = 5.0
-    wl_into: Annotated[str, OneOf(INTO)] = "answer"
     wl_shared: bool = False
     edge_features: NonNegativeInt = 0
     edge_weights: bool = False
@@ -111,9 +107,8 @@ class GraphTask(
     def __post_init__(self) -> None:
         super().__post_init__()
         name = type(self).__name__
-        sound = not self.wl_shared or (self.wl > 0 and (self.counts_alone or self.wl_into == "hidden"))
-        allowed = "false unless wl > 0 and wl_into is 'hidden', or model.hidden is []"
-        require(sound, f"{name}.wl_shared", allowed, self.wl_shared)
+        sound = not self.wl_shared or self.counts_alone
+        require(sound, f"{name}.wl_shared", "false unless model.hidden is []", self.wl_shared)
         if isinstance(self.encoder, NetworkEncoder):
             wanted = "false with a whole network: the channel goes along convolutions"
             require(not self.structure, f"{name}.structure", wanted, self.structure)
@@ -211,12 +206,9 @@ class GraphTask(
         own = variant if isinstance(variant, Variant) else Variant(1, 0, 2)
         if self.counts_alone:
             return CountsModel(self.wl_width, self.common_outputs or own.classes, self.wl_scale, self.labels)
-        normalise, buckets = self.normalise == "batch", self.wl_width * (self.wl > 0)
-        subtrees = buckets, self.wl_into, self.wl_scale
-        edges = self.edge_features
-        return GraphModel(
-            self.encoder, own, places, normalise, self.objective.dropout, g, *subtrees, self.labels, edges
-        )
+        normalise, subtrees = self.normalise == "batch", (self.wl_width * (self.wl > 0), self.wl_scale)
+        told = self.labels, self.edge_features
+        return GraphModel(self.encoder, own, places, normalise, self.objective.dropout, g, *subtrees, *told)
 
     def together(self, models: Sequence[nn.Module]) -> nn.Module:
         """Return one model that answers as several: the mean of their probabilities or numbers."""
@@ -281,7 +273,7 @@ class GraphTask(
     def _collator(self, shard: GraphShard) -> Collator:
         """With nodes' places if the model looks at them."""
         encodings = places(shard, self.walks, self.degrees) if self.places or self.structure else None
-        subtrees = subtree_counts(shard, self.wl, self.wl_width, self.wl_root) if self.wl else None
+        subtrees = subtree_counts(shard, self.wl, self.wl_width) if self.wl else None
         scale, attributes = self.inputs.scale, shard.attributes
         attributes = self.inputs.read(scaled(attributes, scale) if scale else attributes)
         rows = self._as_read(shard.edge_rows)

@@ -24,8 +24,8 @@ from fedgraft.domains.labelled.model import Inputs, LabelModel
 from fedgraft.domains.labelled.shard import labels_of
 from fedgraft.domains.labels.class_weights import shares_of, weighted
 from fedgraft.domains.labels.known import groups_of
+from fedgraft.domains.labels.numbers import training_labels
 from fedgraft.domains.labels.several import Several
-from fedgraft.domains.labels.shared_unit import training_labels
 from fedgraft.domains.tables.query_routing import clients_said
 from fedgraft.domains.tables.reader import read_asked
 from fedgraft.domains.tables.schema import Column, Table

@@ -162,10 +162,10 @@ def some(names: Sequence[str]) -> str:
     return ", ".join([*map(repr, names[:SHOWN]), *(["..."] if len(names) > SHOWN else [])])
 
 
-def feature(cells: Cells, empty_is_zero: bool = False, hint: str = "") -> NDArray[np.float64]:
+def feature(cells: Cells, empty_is_zero: bool = False) -> NDArray[np.float64]:
     """Return a column of features as numbers, float64 [cells]; an empty one may stand for zero.
 
-    Raises `InputError`, which names the first row and ends with the hint, where one is no finite number.
+    Raises `InputError`, which names the first row, where one is no finite number.
     """
     parsed = as_numbers(cells.values)
     if empty_is_zero:
@@ -173,7 +173,7 @@ def feature(cells: Cells, empty_is_zero: bool = False, hint: str = "") -> NDArra
     # What float32 cannot hold is infinite in it.
     wrong = ~(np.abs(parsed) <= np.finfo(np.float32).max)
     if wrong.any():
-        raise cells.error(wrong, "a finite number, as a feature", hint=hint)
+        raise cells.error(wrong, "a finite number, as a feature")
     return parsed
 
 

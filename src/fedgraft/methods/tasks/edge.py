@@ -38,7 +38,7 @@ from fedgraft.domains.edges.shards import EdgeShard, merge_edges
 from fedgraft.domains.labelled.labels_of_data import LabelsOfData
 from fedgraft.domains.labels.class_weights import shares_of, weighted
 from fedgraft.domains.labels.known import groups_of
-from fedgraft.domains.labels.shared_unit import training_labels, unit_in
+from fedgraft.domains.labels.numbers import training_labels, unit_in
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
 from fedgraft.domains.labels.smoothing import Apart
 from fedgraft.domains.nodes.task.node_reader import ReadFeatures

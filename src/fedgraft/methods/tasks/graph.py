@@ -27,9 +27,8 @@ from fedgraft.domains.graphs.clipped_graphs import ClippedGraphs
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
 from fedgraft.domains.graphs.model import width_of
 from fedgraft.domains.graphs.shards import GraphShard
-from fedgraft.domains.labels.audited import AuditedClasses
 from fedgraft.domains.labels.class_weights import counts_of, own_weights
-from fedgraft.domains.labels.classes import PROFILE, Classes, profile_of
+from fedgraft.domains.labels.classes import PROFILE, AuditedClasses, Classes, profile_of
 from fedgraft.domains.labels.metric_choice import MetricByData
 from fedgraft.domains.labels.metric_classes import MetricClasses
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
@@ -81,12 +80,9 @@ class Graph(
         class_names: names of the classes where all clients have the same; taken from the data.
         wl: steps of Weisfeiler-Lehman colours whose counts the model sees beside the convolutions, >= 0; 0 = none.
         wl_width: buckets that colours are hashed into, >= 1.
-        wl_root: whether counts are replaced by their square roots.
         wl_scale: length of a graph's vector of counts, > 0 (ours).
-        wl_into: what counts go into: the "answer" (a linear head of their own, probabilities are averaged), "logits" or
-            "hidden" (added there).
-        wl_shared: whether the layer that reads counts travels; only "hidden", as classes are the client's own, or where
-            counts are all that is read, and all clients have the same classes.
+        wl_shared: whether the layer that reads counts travels; only where counts are all that is read, and all clients
+            have the same classes.
         edge_features: numbers that an edge carries; 0 = as the data have.
         edge_weights: whether edges have weights; taken from the data.
     """

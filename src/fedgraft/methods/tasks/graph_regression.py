@@ -43,11 +43,8 @@ class GraphRegression(MetricByData[GraphShard, GraphData], GraphTask):
         degrees: largest degree that places are told by, >= 1.
         wl: steps of Weisfeiler-Lehman colours whose counts the model sees beside the convolutions, >= 0; 0 = none.
         wl_width: buckets that colours are hashed into, >= 1.
-        wl_root: whether counts are replaced by their square roots.
         wl_scale: length of a graph's vector of counts, > 0.
-        wl_into: what counts go into: the "answer" (a linear head of their own, both numbers are averaged), "logits"
-            (added to the network's number) or "hidden".
-        wl_shared: whether the layer that reads counts travels; only "hidden".
+        wl_shared: whether the layer that reads counts travels; only where counts are all that is read.
         edge_features: numbers that an edge carries; 0 = as the data have.
         edge_weights: whether edges have weights; taken from the data.
     """

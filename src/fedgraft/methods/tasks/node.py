@@ -27,9 +27,8 @@ from fedgraft.contracts import (
 )
 from fedgraft.contracts.abilities import PlainModel
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
-from fedgraft.domains.labels.audited import AuditedClasses
 from fedgraft.domains.labels.class_weights import BALANCED, WEIGHTS, PublishedCounts, shares_of, weights_of
-from fedgraft.domains.labels.classes import PROFILE, CountedClasses, profile_of
+from fedgraft.domains.labels.classes import PROFILE, AuditedClasses, CountedClasses, profile_of
 from fedgraft.domains.labels.metric_classes import MetricClasses
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
 from fedgraft.domains.nodes.base.memory_check import check_matrices

@@ -8,8 +8,7 @@ from torch import nn
 
 from fedgraft.contracts import ExchangeOfNodes, Inputs, Labels, NumberObjective, SilentExchange, part
 from fedgraft.contracts.abilities import PlainModel
-from fedgraft.domains.labels.numbers import Numbers
-from fedgraft.domains.labels.shared_unit import UNIT, PublishedMoments, unit_in, unit_of
+from fedgraft.domains.labels.numbers import UNIT, Numbers, PublishedMoments, unit_in, unit_of
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.task.answers import NodeAnswers
 from fedgraft.domains.nodes.task.node_reader import plain_nodes

@@ -377,8 +377,3 @@ def judges(graph: NodeShard) -> Indices:
     """int64 [n], the nodes on which settings are chosen: those for validation, without any those for training."""
     rows = graph.rows("validation")
     return rows if len(rows) else graph.rows("train")
-
-
-def likeliest(shares: NDArray[np.floating]) -> Indices:
-    """Return the likeliest class of each node, int64 [nodes], from [nodes, classes]; of equals the first."""
-    return np.asarray(shares.argmax(axis=1))

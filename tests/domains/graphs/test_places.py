@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from fedgraft.domains.graphs import structural_encodings as places_module
-from fedgraft.domains.graphs.structural_encodings import places
+from fedgraft.domains.graphs import batches as places_module
+from fedgraft.domains.graphs.batches import places
 from helpers.small_graphs import LONE, PAIR, PATH, TRIANGLE, random_graphs, shard_of
 
 SHARD = shard_of([TRIANGLE, PAIR, LONE, PATH])

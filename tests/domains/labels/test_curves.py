@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sklearn.metrics import accuracy_score, f1_score, roc_auc_score
 
 from fedgraft.contracts.scores import add
-from fedgraft.domains.labels.counts import BINS, measures, names, sums_of
+from fedgraft.domains.labels.curves import BINS, class_measures, class_sums, sum_names
 
 LIKELY = np.array([[0.7, 0.2, 0.1], [0.1, 0.3, 0.6], [0.5, 0.4, 0.1], [0.2, 0.7, 0.1]], np.float32)
 LABEL = np.array([0, 2, 1, 1])
@@ -33,8 +33,8 @@ def pooled_auc(likely, label):
 
 
 def test_sums_by_hand():
-    sums = sums_of(LIKELY, LABEL)
-    assert tuple(sums) == names(3)
+    sums = class_sums(LIKELY, LABEL)
+    assert tuple(sums) == sum_names(3)
     assert (sums["correct"], sums["count"]) == (3, 4)
     assert sums["loss"] == pytest.approx(-math.log(0.7) - math.log(0.6) - math.log(0.4) - math.log(0.7))
     found = {what: [sums[f"{what}_{k}"] for k in range(3)] for what in ("true", "claimed", "hit")}
@@ -45,7 +45,7 @@ def test_sums_by_hand():
 
 
 def test_measures_by_hand():
-    found = measures(sums_of(LIKELY, LABEL))
+    found = class_measures(class_sums(LIKELY, LABEL))
     assert found["accuracy"] == 0.75
     assert found["macro_f1"] == pytest.approx((2 / 3 + 2 / 3 + 1) / 3)
     # Own: 0.7, 0.6, 0.4, 0.7. Of the 32 pairs with others only (0.4, 0.5) is the wrong way round.
@@ -53,21 +53,21 @@ def test_measures_by_hand():
 
 
 def test_nothing_to_score():
-    for sums in (sums_of(LIKELY[:0], LABEL[:0]), {}):
-        assert all(math.isnan(value) for value in measures(sums).values())
-    assert sums_of(LIKELY[:0], LABEL[:0]) == dict.fromkeys(names(3), 0.0)
+    for sums in (class_sums(LIKELY[:0], LABEL[:0]), {}):
+        assert all(math.isnan(value) for value in class_measures(sums).values())
+    assert class_sums(LIKELY[:0], LABEL[:0]) == dict.fromkeys(sum_names(3), 0.0)
 
 
 def test_what_is_sure_and_wrong_costs_much_but_not_infinitely_much():
-    sums = sums_of(np.array([[1.0, 0.0], [0.0, 1.0]], np.float32), np.array([1, 0]))
+    sums = class_sums(np.array([[1.0, 0.0], [0.0, 1.0]], np.float32), np.array([1, 0]))
     assert 160 < sums["loss"] < 200
-    assert measures(sums)["auc"] == 0.0
-    assert measures(sums_of(np.array([[1.0, 0.0], [0.0, 1.0]], np.float32), np.array([0, 1])))["auc"] == 1.0
+    assert class_measures(sums)["auc"] == 0.0
+    assert class_measures(class_sums(np.array([[1.0, 0.0], [0.0, 1.0]], np.float32), np.array([0, 1])))["auc"] == 1.0
 
 
 def test_a_model_that_knows_nothing_is_worth_a_half():
     likely = np.full((50, 5), 0.2, np.float32)
-    assert measures(sums_of(likely, np.arange(50) % 5))["auc"] == 0.5
+    assert class_measures(class_sums(likely, np.arange(50) % 5))["auc"] == 0.5
 
 
 @pytest.mark.parametrize("classes", [2, 5, 41])
@@ -76,7 +76,7 @@ def test_a_model_that_knows_nothing_is_worth_a_half():
 def test_the_area_is_that_of_scikit_learn(scale, signal, classes):
     for seed in range(4):
         likely, label = predictions(seed, 400, classes, scale, signal)
-        assert measures(sums_of(likely, label))["auc"] == pytest.approx(pooled_auc(likely, label), abs=0.005)
+        assert class_measures(class_sums(likely, label))["auc"] == pytest.approx(pooled_auc(likely, label), abs=0.005)
 
 
 @settings(max_examples=80, deadline=None)
@@ -89,7 +89,7 @@ def test_the_area_is_that_of_scikit_learn(scale, signal, classes):
 )
 def test_accuracy_and_macro_f1_are_exactly_those_of_scikit_learn(seed, nodes, classes, scale, signal):
     likely, label = predictions(seed, nodes, classes, scale, signal)
-    found, best = measures(sums_of(likely, label)), likely.argmax(1)
+    found, best = class_measures(class_sums(likely, label)), likely.argmax(1)
     assert found["accuracy"] == accuracy_score(label, best)
     assert found["macro_f1"] == pytest.approx(f1_score(label, best, average="macro"), rel=1e-12)
 
@@ -99,13 +99,13 @@ def test_accuracy_and_macro_f1_are_exactly_those_of_scikit_learn(seed, nodes, cl
 def test_clients_sums_add_up_to_those_of_all(seed, cuts):
     likely, label = predictions(seed, 90, 4, 1.0, 1.0)
     edges = [0, *sorted(cuts), 90]
-    parts = [sums_of(likely[a:b], label[a:b]) for a, b in itertools.pairwise(edges)]
-    whole = sums_of(likely, label)
+    parts = [class_sums(likely[a:b], label[a:b]) for a, b in itertools.pairwise(edges)]
+    whole = class_sums(likely, label)
     assert add(parts) == pytest.approx(whole, rel=1e-9)
-    assert measures(add(parts)) == pytest.approx(measures(whole))
+    assert class_measures(add(parts)) == pytest.approx(class_measures(whole))
 
 
 def test_a_class_that_is_claimed_and_never_there_counts_as_nothing():
     likely = np.array([[0.9, 0.1, 0.0], [0.1, 0.2, 0.7]], np.float32)
-    found = measures(sums_of(likely, np.array([0, 0])))
+    found = class_measures(class_sums(likely, np.array([0, 0])))
     assert found["macro_f1"] == pytest.approx((2 / 3 + 0) / 2)

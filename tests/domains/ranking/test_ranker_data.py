@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedgraft.domains.ranking.ranker_queries import asked_users, best_items, tables_of
+from fedgraft.domains.ranking.ranker_data import asked_users, best_items, tables_of
 from fedgraft.domains.ranking.shards import ItemLists
 from fedgraft.errors import InputError
 from helpers.ranking_shards import ranking_shard

@@ -5,7 +5,7 @@ import math
 import numpy as np
 import pytest
 
-from fedgraft.domains.labels.shared_unit import MOMENTS, PublishedMoments, check_moments, moments_of, unit_in
+from fedgraft.domains.labels.numbers import MOMENTS, PublishedMoments, check_moments, moments_of, unit_in
 from fedgraft.errors import WireError
 
 NAN = math.nan

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgraft import wire
-from fedgraft.domains.labels.class_counts import CLASSES, classes_of_all, published_classes
+from fedgraft.domains.labels.class_notes import CLASSES, classes_of_all, published_classes
 from fedgraft.domains.tables.column_statistics import all_alike
 from fedgraft.domains.tables.labels import in_order
 from fedgraft.errors import InputError
