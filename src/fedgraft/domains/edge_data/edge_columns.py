@@ -5,7 +5,7 @@ It knows nothing of nodes but the numbers of ends, so that data sets whose label
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -16,6 +16,7 @@ from fedgraft.domains.edge_data.border_columns import ENDS, SIDE_COLUMNS, SIDES
 from fedgraft.domains.edge_data.edge_rows import EdgeRows
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.columns import Columns, check_present, read_columns
+from fedgraft.domains.tables.own_tables import Repeats
 from fedgraft.domains.tables.reader import OWNER, named_once, read
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table
@@ -36,9 +37,6 @@ NO_COLUMNS: Final = {"edge_features": (), "weight": "", "time": "", "edge_label"
 """Their names where none is read."""
 ASKED_CARRIED: Final = Table("edges", (Column("source"), Column("target"), *EDGE_COLUMNS), may_be_empty=True)
 """Edges of one client's own nodes, or of new ones, with what they carry."""
-
-
-Repeats: TypeAlias = Literal["keep", "sum", "last"]
 
 
 @dataclass(frozen=True, eq=False)

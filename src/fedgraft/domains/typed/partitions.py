@@ -2,11 +2,12 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgraft.contracts.option_groups import OptionGroup
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.ranges import OneOf
 from fedgraft.contracts.values import Indices
@@ -61,6 +62,32 @@ class TypedDealing(Dealing[TypedGraph, TypedGraph]):
     def cut(self, graph: TypedGraph, owner: NDArray[np.integer], names: Sequence[str], seed: int) -> list[TypedGraph]:
         """Return the clients' parts."""
         return parts_of(graph, owner, names, self.others, seed)
+
+
+@dataclass(frozen=True)
+class TypedPartition(OptionGroup):
+    """Options of how target nodes are dealt and split, which data sets of typed graphs share.
+
+    Args:
+        partition: of target nodes: "uniform", at random in equal numbers; "dirichlet", class by class in drawn
+            proportions, at least five nodes with a label a client, those without a label at random; "louvain", by
+            communities of the nodes of all types; or "louvain_even", by those, cut so that clients are about equal.
+        alpha: of the Dirichlet distribution, > 0; smaller is more uneven; 0.5 in RAFHGL.
+        others: who holds nodes of other types: "shared", every client that reaches them from its target nodes without
+            passing another client's; or "divided", one client at random as in RAFHGL, which breaks most metapaths.
+        fold: which of five folds is the test set, 0..4.
+        shares: of training, validation and test nodes: "60:20:20" or "64:16:20".
+    """
+
+    partition: Literal["uniform", "dirichlet", "louvain", "louvain_even"] = "uniform"
+    alpha: float = 0.5
+    others: Literal["shared", "divided"] = "shared"
+    fold: int = 0
+    shares: Literal["60:20:20", "64:16:20"] = "60:20:20"
+
+    def dealing(self, owner: str, clients: int) -> TypedDealing:
+        """Return what deals to so many clients; `owner` is what errors call the options."""
+        return TypedDealing(owner, clients, **vars(self))
 
 
 def communities_of(graph: TypedGraph, least: int, g: np.random.Generator) -> list[Indices]:

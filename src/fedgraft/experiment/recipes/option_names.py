@@ -1,12 +1,12 @@
 """Options as a recipe names them, `data.ratings`, where a class speaks of itself, `Table.ratings`."""
 
-import dataclasses
 import logging
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from fedgraft.contracts.option_groups import settable
 from fedgraft.errors import InputError
 
 LOG = logging.getLogger("fedgraft.data")
@@ -20,7 +20,7 @@ def as_in_recipes(text: str, classes: Mapping[str, type[Any]]) -> str:
         classes: {section: class}; of one class in several sections the first counts.
     """
     for section, cls in classes.items():
-        options = "|".join(field.name for field in dataclasses.fields(cls))
+        options = "|".join(settable(cls))
         text = re.sub(rf"\b{cls.__name__}\.({options})\b", rf"{section}.\1", text) if options else text
     return text
 

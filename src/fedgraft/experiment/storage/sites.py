@@ -2,12 +2,13 @@
 
 import hmac
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 from fedgraft import wire
 from fedgraft.contracts.abilities.matching import MatchedData
 from fedgraft.contracts.data import Neighbours
+from fedgraft.contracts.option_groups import settable
 from fedgraft.engine.protocol.codes import SECRET
 from fedgraft.engine.protocol.transport import keyed
 from fedgraft.errors import InputError, RefusedError, WireError, require
@@ -178,6 +179,6 @@ def reading_as(own: Experiment, theirs: Experiment) -> Experiment:
 
 
 def _knowing(own: Any, theirs: Any, section: str) -> Any:
-    names = {each.name for each in fields(own)} if type(own) is type(theirs) else {}
+    names = settable(type(own)) if type(own) is type(theirs) else {}
     known = {name: getattr(theirs, name) for name in AGREED[section] if name in names}
     return replace(own, **{name: value for name, value in known.items() if is_unsaid(getattr(own, name))})

@@ -1,7 +1,7 @@
 """Your own graph whose nodes have a class or a number each, from CSV or Parquet files, DataFrames or a PyG object."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -13,7 +13,6 @@ from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.edge_columns import asked_carried
 from fedgraft.domains.edge_data.graph_form import GraphForm
 from fedgraft.domains.edge_data.pyg_edges import table_of_edges
-from fedgraft.domains.edge_data.scaled_tables import RepeatedEdges
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph
 from fedgraft.domains.nodes.reading.client_tables import numbered
@@ -22,7 +21,7 @@ from fedgraft.domains.nodes.reading.graph_tables import SHARES, GraphTables
 from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, tables_of
 from fedgraft.domains.nodes.reading.tables import ASKED, OWN_NODES, named_features, read_nodes
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.own_tables import LabelOptions, SplitOptions
+from fedgraft.domains.tables.own_tables import LabelOptions, RepeatedEdges, SplitOptions
 from fedgraft.domains.tables.pyg_objects import MASKS, SUFFIX, read_object
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.schema import Table, check_said
@@ -32,7 +31,7 @@ from fedgraft.wire.layouts import Array
 
 
 @dataclass(frozen=True)
-class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], GraphTables[NodeShard]):
+class Nodes(LabelOptions, SplitOptions[NodeShard], GraphTables[NodeShard]):
     """Own graph whose nodes have a class or a number each: tables of nodes and edges, or a PyG object.
 
     Source: none. Differs: nodes are split by the hash of their ids, so that each keeps its split as the graph grows;
@@ -66,6 +65,7 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
     other_tasks: ClassVar[Mapping[str, Mapping[str, Any]]] = {"node_regression": {"labels": "numbers"}}
     asked: ClassVar[tuple[Table, ...]] = ASKED
 
+    edge_columns: RepeatedEdges = field(default=RepeatedEdges(), kw_only=True)
     label: str = "label"
     split: str = "split"
     partition: Literal["iid", "dirichlet", "louvain"] = "iid"
@@ -121,7 +121,7 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
             tell(collection.notes)  # of what is in no table
             names = self.names(label=self.label or Nodes.label)
             tables = tables_of(collection, names)
-            return {**tables, "edges": table_of_edges(*self._object(), names)} if self.carries else tables
+            return {**tables, "edges": table_of_edges(*self._object(), names)} if self.edge_columns.carries else tables
         return super().tables()
 
     def read(self) -> Collection[WholeGraph]:

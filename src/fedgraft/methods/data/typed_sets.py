@@ -1,23 +1,24 @@
 """Eight published graphs of several types of nodes, cut over clients."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import pandas as pd
 
 from fedgraft.contracts.data import Data
+from fedgraft.contracts.option_groups import Grouped
 from fedgraft.contracts.ranges import OneOf
 from fedgraft.domains.typed.features import with_features
-from fedgraft.domains.typed.partitions import TypedDealing
+from fedgraft.domains.typed.partitions import TypedDealing, TypedPartition
 from fedgraft.domains.typed.published_sets import SETS, read_set
 from fedgraft.domains.typed.shards import TypedGraph
 from fedgraft.tables.table_files import Given
 
 
 @dataclass(frozen=True)
-class TypedSets(Data[TypedGraph]):
+class TypedSets(Data[TypedGraph], Grouped):
     """Classification of the nodes of one type in a published graph of several types, cut over clients.
 
     Source: Wang et al., "HeCo", KDD 2021 (acm, dblp, aminer, freebase, as its authors published them); Hu et al.,
@@ -33,14 +34,6 @@ class TypedSets(Data[TypedGraph]):
         root: the set's folder, or one above it: DIR, DIR/HeCo or DIR/HeCo/acm.
         set: acm, dblp, aminer, freebase, yelp, academic, imdb or imdb_nshe.
         clients: over how many the target nodes are dealt, >= 1; 10, 20 and 30 in RAFHGL.
-        partition: of target nodes: "uniform", at random in equal numbers; "dirichlet", class by class in drawn
-            proportions, at least five nodes with a label a client, those without a label at random; "louvain", by
-            communities of the nodes of all types; or "louvain_even", by those, cut so that clients are about equal.
-        alpha: of the Dirichlet distribution, > 0; smaller is more uneven; 0.5 in RAFHGL.
-        others: who holds nodes of other types: "shared", every client that reaches them from its target nodes without
-            passing another client's; or "divided", one client at random as in RAFHGL, which breaks most metapaths.
-        fold: which of five folds is the test set, 0..4.
-        shares: of training, validation and test nodes: "60:20:20" or "64:16:20".
     """
 
     task: ClassVar[str] = "typed_node"
@@ -48,11 +41,7 @@ class TypedSets(Data[TypedGraph]):
     root: Path
     set: Annotated[str, OneOf(SETS)] = "acm"
     clients: int = 20
-    partition: Literal["uniform", "dirichlet", "louvain", "louvain_even"] = "uniform"
-    alpha: float = 0.5
-    others: Literal["shared", "divided"] = "shared"
-    fold: int = 0
-    shares: Literal["60:20:20", "64:16:20"] = "60:20:20"
+    dealt_by: TypedPartition = field(default=TypedPartition(), kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -71,4 +60,4 @@ class TypedSets(Data[TypedGraph]):
         return {**tables, **made}
 
     def _dealing(self) -> TypedDealing:
-        return TypedDealing("TypedSets", self.clients, self.partition, self.alpha, self.fold, self.shares, self.others)
+        return self.dealt_by.dealing("TypedSets", self.clients)

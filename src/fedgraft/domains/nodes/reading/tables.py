@@ -19,6 +19,7 @@ from fedgraft.domains.edge_data.border_columns import (
     AUTO,
     ENDS,
     NOBODY,
+    SHARED_WITH,
     SIDE_COLUMNS,
     UNSAID,
     owners_said,
@@ -36,7 +37,7 @@ from fedgraft.domains.edge_data.edge_columns import (
 from fedgraft.domains.edge_data.graph_form import GraphForm
 from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.nodes.base.shards import Numbers, WholeGraph, undirected
-from fedgraft.domains.nodes.reading.cross_client_edges import SHARED_WITH, Copies, Divided, divided
+from fedgraft.domains.nodes.reading.cross_client_edges import Copies, Divided, divided
 from fedgraft.domains.tables.columns import ColumnReader, read_columns
 from fedgraft.domains.tables.labels import read_split
 from fedgraft.domains.tables.reader import read
