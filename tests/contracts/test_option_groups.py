@@ -38,7 +38,7 @@ def test_a_recipe_sets_them_one_by_one():
     assert discovery.options_of(built) == {"name": "a", "width": 1, "height": 4, "colour": "red"}
     with pytest.raises(InputError, match=r"picture\.width must be >= 1; got 0"):
         discovery.construct(Picture, "picture", {"name": "a", "width": 0})
-    with pytest.raises(InputError, match="Unknown picture option 'shape'"):
+    with pytest.raises(InputError, match="No picture option named 'shape'"):
         discovery.construct(Picture, "picture", {"name": "a", "shape": Shape()})
 
 

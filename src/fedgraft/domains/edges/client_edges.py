@@ -47,8 +47,8 @@ class EdgeData:
         are remembered.
         """
         device, nodes = device_of(model), self.nodes
-        if len(nodes.relayed) == nodes.layers:
-            own = nodes.relayed[-1]
+        if len(nodes.memory.relayed) == nodes.layers:
+            own = nodes.memory.relayed[-1]
         else:
             computed = nodes.whole().on(device)
             note = nodes.note if notes and nodes.exchanges else None

@@ -22,7 +22,6 @@ from fedgraft.domains.edges.unrolled import COUNTS, Unrolled, unrolled
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.features import FeatureRows
-from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.reading.queries import remembered_halo
 from fedgraft.domains.nodes.training.client_graph import NodeData, around_of
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup, halo_of, inside
@@ -120,22 +119,9 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, SealedTask[EdgeSha
         graph = seen.graph
         features, known, degree, needed = self._set_up.received(graph, shared if self._connected else {})
         all_known = np.concatenate([np.ones(graph.own, bool), known])
-        width, columns = self.features + COUNTS, self.edge_features
-        nodes = NodeData(
-            features=FeatureRows(graph.features, features),
-            around=around_of(graph, degree, all_known, self.encoder, width, columns),
-            own=graph.own,
-            halo=graph.halo,
-            label=graph.label,
-            rows={},
-            known=all_known,
-            needed=needed,
-            states=States(graph.own, graph.halo, self.halo_widths),
-            sums=None,
-            degree=graph.weighted_degree,
-            layers=self.encoder.depth,
-            exchanges=self.exchange.states,
-        )
+        around = around_of(graph, degree, all_known, self.encoder, self.features + COUNTS, self.edge_features)
+        rows, layers, states = FeatureRows(graph.features, features), self.encoder.depth, self.exchange.states
+        nodes = NodeData.of(graph, all_known, rows, around, needed, self.halo_widths, layers, states)
         return nodes, seen.ends
 
     def history(self, shard: EdgeShard, shared: Arrays) -> NDArray[np.float32]:

@@ -17,7 +17,6 @@ from fedgraft.domains.examples import Features, scaled
 from fedgraft.domains.links.shards import LinkShard, codes_of
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.features import inner_products
-from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.training.client_graph import NodeData, around_of
 from fedgraft.domains.nodes.training.neighbour_sampling import scattered
 from fedgraft.domains.nodes.training.smoothed_inputs import prepared, rows_of
@@ -65,21 +64,10 @@ class LinkData:
         scale = inputs.scale if graph.scale_rows else 0.0
         seen = prepared(inputs, replace(graph, features=scaled(graph.features, scale)) if scale else graph)
         nobody = FeatureCoding(seen.width, not isinstance(seen.features, np.ndarray)).empty(0)
-        nodes = NodeData(
-            features=rows_of(inputs, seen.features, nobody),
-            around=around_of(graph, None, np.ones(graph.own, bool), encoder, inputs.width(graph.width), columns),
-            own=graph.own,
-            halo=0,
-            label=graph.label,
-            rows={},
-            known=np.ones(graph.own, bool),
-            needed=np.zeros(0, np.int64),
-            states=States(graph.own, 0, ()),
-            sums=None,
-            degree=graph.weighted_degree,
-            layers=layers,
-            exchanges=False,
-        )
+        known, width = np.ones(graph.own, bool), inputs.width(graph.width)
+        around = around_of(graph, None, known, encoder, width, columns)
+        features, needed = rows_of(inputs, seen.features, nobody), np.zeros(0, np.int64)
+        nodes = NodeData.of(graph, known, features, around, needed, (), layers, False)
         return cls(nodes, shard, shard.edges, scaled(graph.features, 1.0) if likeness else None)
 
     def log_odds(self, model: Any, pairs: Indices, most: Sequence[int], seed: int = 0) -> Tensor:

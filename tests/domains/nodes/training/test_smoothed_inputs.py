@@ -166,7 +166,7 @@ def test_a_graph_in_parts_is_scored_layer_by_layer_as_at_once(recipe: str, joine
     model = model_of(task)
     for data in relayed(task, shards, model):
         at_once = data.scored(model)
-        data.relayed.clear()
+        data.memory.relayed.clear()
         torch.testing.assert_close(data.scored(model), at_once)
 
 

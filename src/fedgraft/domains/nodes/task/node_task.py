@@ -21,7 +21,6 @@ from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels.judging import JudgedByData
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.features import FeatureRows
-from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.memory_check import check_inputs, check_room
 from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
 from fedgraft.domains.nodes.extensions.extension import NodeExtension
@@ -180,20 +179,18 @@ class NodeTask(JudgedByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
         seen = inside(seen) if self.inputs.sums_neighbours else seen
         features, known, degree, needed = self.halo_setup.received(seen, shared if self.connected else {})
         all_known = np.concatenate([np.ones(seen.own, bool), known])
-        return NodeData(
-            features=rows_of(self.inputs, seen.features, features),
-            around=around_of(seen, degree, all_known, self.encoder, self.input_width, self.edge_features),
-            own=seen.own,
-            halo=seen.halo,
-            label=seen.label,
+        return NodeData.of(
+            seen,
+            all_known,
+            rows_of(self.inputs, seen.features, features),
+            around_of(seen, degree, all_known, self.encoder, self.input_width, self.edge_features),
+            needed,
+            self._state_widths,
+            self.layers,
+            self.exchange.states,
             rows={split: seen.rows(split) for split in SPLITS},
-            known=all_known,
-            needed=needed,
-            states=States(seen.own, seen.halo, self._state_widths),
             sums=None if sums is None else FeatureRows(sums, features),
             degree=full,
-            layers=self.layers,
-            exchanges=self.exchange.states,
             alone=not isinstance(self.encoder, NetworkEncoder) and not self.encoder.reads_neighbours,
         )
 

@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from fedgraft.contracts.structure import WHOLE, Augmentation
-from fedgraft.domains.nodes.training.client_graph import Computed, NodeData
+from fedgraft.domains.nodes.training.client_graph import Computed, Memory, NodeData
 from fedgraft.nn.propagate import Stacked, States
 
 
@@ -20,7 +20,7 @@ def augmented(data: NodeData, left_out: Augmentation, seed: int) -> Computed:
         return data.whole()
     g = np.random.default_rng(seed)
     around = data.around.thinned(left_out.edges, g)
-    computed = replace(data, around=around, kept={}, latest={}, relayed=[]).whole()
+    computed = replace(data, around=around, memory=Memory()).whole()
     kept = (g.random(computed.inputs.shape[1]) >= left_out.features).astype(np.float32)
     return Computed(computed.hops, masked(computed.inputs, torch.from_numpy(kept)), computed.label)
 
