@@ -16,9 +16,8 @@ from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import LabelledTask, Labels, Unit
 from fedgraft.contracts.ranges import NonNegativeInt, OneOf, PositiveFloat, PositiveInt
 from fedgraft.contracts.values import SCORED_SPLITS, Losses
-from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.edge_data.edge_rows import EdgeRows
-from fedgraft.domains.edge_data.read_edges import ReadEdges
+from fedgraft.domains.edge_data.read_edges import ReadEdges, carried_by, unread
 from fedgraft.domains.graphs import pyg_objects
 from fedgraft.domains.graphs.batches import Batch, Collator
 from fedgraft.domains.graphs.counts_model import CountsModel

@@ -15,8 +15,7 @@ from fedgraft.contracts.inputs import Inputs
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.examples import Features, scaled
 from fedgraft.domains.links.shards import LinkShard, codes_of
-from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
-from fedgraft.domains.nodes.base.features import inner_products
+from fedgraft.domains.nodes.base.features import FeatureCoding, inner_products
 from fedgraft.domains.nodes.training.client_graph import NodeData, around_of
 from fedgraft.domains.nodes.training.neighbour_sampling import scattered
 from fedgraft.domains.nodes.training.smoothed_inputs import prepared, rows_of

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.yardstick import Yardstick
-from fedgraft.domains.edges.boosted import BoostedEdges
+from fedgraft.domains.edges.history import BoostedEdges
 from fedgraft.domains.edges.shards import EdgeShard, merge_edges
 from fedgraft.domains.labels.constant import agreement
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.yardstick import Yardstick
-from fedgraft.domains.edges.boosted import BoostedEdges
+from fedgraft.domains.edges.history import BoostedEdges
 from fedgraft.domains.edges.shards import EdgeShard
 from fedgraft.domains.labels.constant import agreement
 from fedgraft.wire.layouts import Array

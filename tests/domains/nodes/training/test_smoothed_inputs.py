@@ -10,8 +10,7 @@ from scipy import sparse
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.nodes.base import memory_check
 from fedgraft.domains.nodes.base.shards import NodeShard, cut
-from fedgraft.domains.nodes.training.hop_attention import HopAttention
-from fedgraft.domains.nodes.training.smoothed_inputs import prepared, rows_of
+from fedgraft.domains.nodes.training.smoothed_inputs import HopAttention, prepared, rows_of
 from fedgraft.errors import InputError
 from fedgraft.methods.data.blocks import Blocks
 from fedgraft.methods.inputs.propagated import Propagated

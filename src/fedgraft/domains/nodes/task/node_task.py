@@ -16,11 +16,10 @@ from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Regression
-from fedgraft.domains.edge_data.edge_notes import carried_by, unread
+from fedgraft.domains.edge_data.read_edges import carried_by, unread
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels.judging import JudgedByData
-from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
-from fedgraft.domains.nodes.base.features import FeatureRows
+from fedgraft.domains.nodes.base.features import FeatureCoding, FeatureRows
 from fedgraft.domains.nodes.base.memory_check import check_inputs, check_room
 from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
 from fedgraft.domains.nodes.extensions.extension import NodeExtension
@@ -28,11 +27,10 @@ from fedgraft.domains.nodes.task.linear_nodes import linear_of, regression_of
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData, around_of
 from fedgraft.domains.nodes.training.exchange import NodeExchange
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup, inside, thinned
-from fedgraft.domains.nodes.training.hop_attention import attention_of
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.neighbour_sampling import NeighbourDraws
 from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
-from fedgraft.domains.nodes.training.smoothed_inputs import prepared, rows_of
+from fedgraft.domains.nodes.training.smoothed_inputs import attention_of, prepared, rows_of
 from fedgraft.domains.notes import tell
 from fedgraft.domains.publications import Publications, Published
 from fedgraft.errors import InputError, require

@@ -18,11 +18,10 @@ from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.mended_graph import Mending, Part
-from fedgraft.domains.nodes.training.neighbour_sampling import Hop, Neighbourhoods, Reach
+from fedgraft.domains.nodes.training.neighbour_sampling import Hop, Neighbourhoods, Reach, Surroundings
 from fedgraft.domains.nodes.training.neighbours import Neighbours
 from fedgraft.domains.nodes.training.neighgen import generator_of
-from fedgraft.domains.nodes.training.surroundings import Surroundings
-from fedgraft.domains.nodes.training.topology import View
+from fedgraft.domains.nodes.training.refinement import View
 from fedgraft.nn import flops, propagate
 from fedgraft.nn.layers import device_of
 from fedgraft.nn.propagate import Given

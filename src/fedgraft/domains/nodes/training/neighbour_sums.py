@@ -13,7 +13,7 @@ from scipy import sparse
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.examples import Features, stacked
-from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
+from fedgraft.domains.nodes.base.features import FeatureCoding
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.errors import WireError
 from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec
