@@ -83,18 +83,9 @@ def read_ratings(root: Path, name: str) -> RatedGraph:
     ends, rating, time = ends[:, ~loops], rating[~loops], time[~loops]
     carried = np.stack([rating / MOST, rating < 0], axis=1).astype(np.float32)
     pointers, senders, stored = both_ways(ends, carried, len(ids), directed=True, order=order_of(time))
-    graph = WholeGraph(
-        name=name,
-        ids=ids[order].astype(object),
-        features=np.ones((len(ids), 1), np.float32),
-        label=np.full(len(ids), -1),
-        classes=(),
-        split=np.full(len(ids), -1, np.int8),
-        pointers=pointers,
-        senders=senders,
-        edge_rows=stored,
-        scale_rows=False,
-    )
+    features, label = np.ones((len(ids), 1), np.float32), np.full(len(ids), -1)
+    edges = pointers, senders
+    graph = WholeGraph.unsplit(name, ids[order], features, label, edges, edge_rows=stored, scale_rows=False)
     return RatedGraph(graph, ends, rating)
 
 

@@ -104,17 +104,10 @@ class Blocks(OwnNodes):
         number = g.permutation(self.nodes).astype(np.int32)
         label = np.empty(self.nodes, np.int64)
         label[number] = np.repeat(np.arange(self.classes), np.diff(self._starts()))
-        pointers, senders = self._edges(g, number)
-        graph = WholeGraph(
-            name="blocks",
-            ids=np.arange(self.nodes).astype(object),
-            features=self._words(g, label) if self.sparse else self._points(g, label),
-            label=label,
-            classes=tuple(f"class {each}" for each in range(self.classes)),
-            split=np.full(self.nodes, -1, np.int8),
-            pointers=pointers,
-            senders=senders,
-        )
+        edges = self._edges(g, number)
+        features = self._words(g, label) if self.sparse else self._points(g, label)
+        classes = tuple(f"class {each}" for each in range(self.classes))
+        graph = WholeGraph.unsplit("blocks", np.arange(self.nodes), features, label, edges, classes)
         return replace(graph, label=self._numbers(g, graph), classes=()) if self.labels == "numbers" else graph
 
     def _numbers(self, g: np.random.Generator, graph: WholeGraph) -> Floats:

@@ -99,16 +99,8 @@ def read_movies(root: Path, people: str, least: int) -> WholeGraph:
     table = _table(path)
     ends = np.concatenate([_pairs(table[list(columns)]) for columns in PEOPLE[people]], axis=1)
     pointers, senders, _ = undirected(ends, len(table), "pair of movies")  # people who made several are no surprise
-    return WholeGraph(
-        name="movies",
-        ids=table[LINK].to_numpy(dtype=object),
-        features=_features(table, least),
-        label=table[SCORE].to_numpy(np.float64),
-        classes=(),
-        split=np.full(len(table), -1, np.int8),
-        pointers=pointers,
-        senders=senders,
-    )
+    ids, label = table[LINK].to_numpy(dtype=object), table[SCORE].to_numpy(np.float64)
+    return WholeGraph.unsplit("movies", ids, _features(table, least), label, (pointers, senders))
 
 
 def _table(path: Path) -> pd.DataFrame:

@@ -29,9 +29,9 @@ from fedgraft.domains.edge_data.edge_columns import (
     EDGE_COLUMNS,
     NO_COLUMNS,
     Carried,
+    CarriedRows,
     StoredEdges,
     each_both_ways,
-    stacked_rows,
     stored,
 )
 from fedgraft.domains.edge_data.graph_form import GraphForm
@@ -371,4 +371,4 @@ def _stored(
         counted[client] = begin + np.arange(len(rows_kept))
         begin += len(rows_kept)
     receiver, sender, row, along = (np.concatenate(each) for each in zip(*made, strict=True))
-    return stored(len(whole), receiver, sender, row, along, stacked_rows(kept), counted)
+    return stored(len(whole), receiver, sender, row, along, CarriedRows.stacked(kept), counted)

@@ -64,16 +64,6 @@ def _shard(nodes: int, edges: Indices) -> NodeShard:
     """The graph as a client's that has all of it."""
     matrix = sparse.csr_matrix((np.ones(edges.shape[1], bool), (edges[1], edges[0])), shape=(nodes, nodes))
     matrix.sort_indices()
-    nobody = np.zeros(0, np.int32)
-    return NodeShard(
-        name="a given graph",
-        ids=np.arange(nodes).astype(object),
-        features=np.zeros((nodes, 1), np.float32),
-        label=np.full(nodes, np.nan),
-        classes=(),
-        split=np.full(nodes, -1, np.int8),
-        pointers=matrix.indptr.astype(np.int64),
-        senders=matrix.indices.astype(np.int32),
-        halo_owner=nobody,
-        halo_place=nobody,
-    )
+    edges_in = matrix.indptr.astype(np.int64), matrix.indices.astype(np.int32)
+    features, label = np.zeros((nodes, 1), np.float32), np.full(nodes, np.nan)
+    return NodeShard.unsplit("a given graph", np.arange(nodes), features, label, edges_in)

@@ -312,20 +312,10 @@ def _joined(
     to, by = np.concatenate([receivers, owners, new]), np.concatenate([senders, new, owners])
     order = np.argsort(to, kind="stable")
     count = own + len(owners)
-    unsaid, nobody = np.full(count, -1), np.zeros(0, np.int32)
-    shard = NodeShard(
-        name="mended",
-        ids=np.empty(count, object),
-        features=np.zeros((count, 0), np.float32),
-        label=unsaid,
-        classes=(),
-        split=unsaid.astype(np.int8),
-        pointers=np.concatenate([[0], np.cumsum(np.bincount(to, minlength=count))]),
-        senders=by[order].astype(np.int32),
-        edge_rows=None if carried is None else _with_zeros(carried, 2 * len(owners)).take(order),
-        halo_owner=nobody,
-        halo_place=nobody,
-    )
+    edges = np.concatenate([[0], np.cumsum(np.bincount(to, minlength=count))]), by[order].astype(np.int32)
+    features, label = np.zeros((count, 0), np.float32), np.full(count, -1)
+    rows = None if carried is None else _with_zeros(carried, 2 * len(owners)).take(order)
+    shard = NodeShard.unsplit("mended", np.empty(count, object), features, label, edges, edge_rows=rows)
     return Neighbourhoods(shard)
 
 
