@@ -10,7 +10,7 @@ import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.ranges import OneOf
-from fedgraft.domains.nodes.base.partitions import NodeDealing
+from fedgraft.domains.nodes.base.partitions import DealtNodes
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.client_tables import OwnNodes
 from fedgraft.domains.nodes.reading.transfers import (
@@ -26,7 +26,7 @@ from fedgraft.tables.table_files import Given
 
 
 @dataclass(frozen=True)
-class Amlsim(OwnNodes):
+class Amlsim(DealtNodes[NodeShard], OwnNodes):
     """Tell accounts of fraud from normal ones by their transfers: a directed graph with repeats, cut over banks.
 
     An edge is a transfer and carries two columns, log(1 + amount) and time. An account has three features, log(1 +
@@ -64,13 +64,9 @@ class Amlsim(OwnNodes):
     shares: Literal["64:16:20", "80:10:10", "20:40:40"] = "64:16:20"
     between: bool = True
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._dealing()
-
     def load(self, seed: int) -> list[NodeShard]:
         """Load one shard per bank; `seed` splits the accounts, and deals them but by hash."""
-        return self._dealing().deal(read_transfers(Path(self.root), self.set), seed)
+        return self.dealing.deal(read_transfers(Path(self.root), self.set), seed)
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> NodeShard:
         """Read one bank's accounts and the transfers between them, with the set's columns or scaled already."""
@@ -88,8 +84,3 @@ class Amlsim(OwnNodes):
     @cached_property
     def _own(self) -> OwnTransfers:
         return OwnTransfers.of_set(Path(self.root), self.set)
-
-    def _dealing(self) -> NodeDealing:
-        return NodeDealing(
-            "Amlsim", self.clients, self.partition, self.alpha, self.fold, self.shares, between=self.between
-        )

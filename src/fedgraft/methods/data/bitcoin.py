@@ -7,14 +7,13 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.data import Data
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.ranges import OneOf
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.edge_data.edge_rows import both_ways
 from fedgraft.domains.edges.order_of_time import order_of
 from fedgraft.domains.edges.shards import EdgeShard, deal_edges
-from fedgraft.domains.nodes.base.partitions import NodeDealing
+from fedgraft.domains.nodes.base.partitions import DealtNodes
 from fedgraft.domains.nodes.base.shards import WholeGraph
 from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.tables.reader import read
@@ -90,7 +89,7 @@ def read_ratings(root: Path, name: str) -> RatedGraph:
 
 
 @dataclass(frozen=True)
-class Bitcoin(Data[EdgeShard]):
+class Bitcoin(DealtNodes[EdgeShard]):
     """Tell ratings by members of a trading platform, before they are made, from the ratings before them.
 
     An edge is a rating, from -10 (distrust) to 10 (trust), at a time. It is the client's whose member rates. To
@@ -122,20 +121,13 @@ class Bitcoin(Data[EdgeShard]):
     partition: Literal["hash", "iid", "louvain", "louvain_even", "metis"] = "hash"
     between: bool = True
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._dealing()
-
     def load(self, seed: int) -> list[EdgeShard]:
         """Load one shard per client; `seed` deals members but by hash."""
         rated = read_ratings(Path(self.root), self.set)
-        owner = self._dealing().owner(rated.graph, generator(seed, "partition"))
+        owner = self.dealing.owner(rated.graph, generator(seed, "partition"))
         names = [f"{self.set}-{k}" for k in range(self.clients)]
         signs = self.label == "sign"
         label = (rated.rating < 0).astype(np.int64) if signs else rated.rating
         columns = np.zeros((len(label), 0), np.float32)
         classes = CLASSES if signs else ()
         return deal_edges(rated.graph, rated.ends, columns, label, classes, owner, names, True, self.between)
-
-    def _dealing(self) -> NodeDealing:
-        return NodeDealing("Bitcoin", self.clients, self.partition)

@@ -14,7 +14,7 @@ from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.ranges import NonNegativeFloat, Proportion
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.examples import Features
-from fedgraft.domains.nodes.base.partitions import NodeDealing
+from fedgraft.domains.nodes.base.partitions import DealtNodes
 from fedgraft.domains.nodes.base.shards import NodeShard, Numbers, WholeGraph, undirected
 from fedgraft.domains.nodes.reading.client_tables import OwnNodes
 from fedgraft.errors import require
@@ -30,7 +30,7 @@ AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True)
-class Blocks(OwnNodes):
+class Blocks(DealtNodes[NodeShard], OwnNodes):
     """A generator of a graph with a class or number a node: a stochastic block model with features, cut over clients.
 
     Nodes are of classes of equal size. An edge is inside a class with probability `homophily`, else between two, its
@@ -80,7 +80,6 @@ class Blocks(OwnNodes):
         fewest = 5 * self.classes
         fits = fewest <= self.nodes < 2**31
         require(fits, "Blocks.nodes", f"in [{fewest} (5 per class), 2^31 - 1]", self.nodes)
-        self._dealing()
         require(self.clients <= self.nodes, "Blocks.clients", f"at most {self.nodes} (nodes)", self.clients)
         fewest = self.classes if self.sparse else 1
         require(self.features >= fewest, "Blocks.features", f">= {fewest}", self.features)
@@ -95,7 +94,7 @@ class Blocks(OwnNodes):
 
     def load(self, seed: int) -> list[NodeShard]:
         """Load one shard per client; `seed` makes the graph as well as its partition and split."""
-        return self._dealing().deal(self.graph(seed), seed)
+        return self.dealing.deal(self.graph(seed), seed)
 
     def graph(self, seed: int) -> WholeGraph:
         """Make the whole, before it is dealt, without a split."""
@@ -122,9 +121,6 @@ class Blocks(OwnNodes):
         clear = own / own.std() + around / max(float(around.std()), 1e-12)
         signal = np.sqrt(1 - NOISE) * (clear - clear.mean()) / clear.std()
         return np.asarray(MEAN + SPREAD * (signal + np.sqrt(NOISE) * g.standard_normal(self.nodes)))
-
-    def _dealing(self) -> NodeDealing:
-        return NodeDealing("Blocks", self.clients, self.partition, self.alpha, self.fold, edges=self.edges)
 
     def _starts(self) -> Indices:
         """Return where each class begins in the order of classes, and the end."""

@@ -13,7 +13,7 @@ from scipy import sparse
 from fedgraft.contracts.ranges import PositiveInt
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.examples import Features, compact
-from fedgraft.domains.nodes.base.partitions import NodeDealing
+from fedgraft.domains.nodes.base.partitions import DealtNodes
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, undirected
 from fedgraft.domains.nodes.reading.client_tables import OwnNodes
 from fedgraft.domains.notes import LOG
@@ -21,7 +21,7 @@ from fedgraft.errors import InputError
 
 
 @dataclass(frozen=True)
-class Movies(OwnNodes):
+class Movies(DealtNodes[NodeShard], OwnNodes):
     """Regression of the scores that viewers gave 4,919 movies, from what is known of a movie when it is released.
 
     Two movies are joined where one person directed both. Features are genres, words of the plot, rating, country,
@@ -53,16 +53,9 @@ class Movies(OwnNodes):
     people: Literal["director", "all"] = "director"
     least: PositiveInt = 10
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._dealing()
-
     def load(self, seed: int) -> list[NodeShard]:
         """Load one shard per client, dealt and split by `seed`."""
-        return self._dealing().deal(read_movies(Path(self.root), self.people, self.least), seed)
-
-    def _dealing(self) -> NodeDealing:
-        return NodeDealing("Movies", self.clients, self.partition, self.alpha, fold=self.fold)
+        return self.dealing.deal(read_movies(Path(self.root), self.people, self.least), seed)
 
 
 # --- movies -----------------------------------------------------------------------------------------------------------

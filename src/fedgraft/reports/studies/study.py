@@ -7,11 +7,12 @@ done with other settings, of another recipe or another study file.
 """
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from itertools import product
 from pathlib import Path
 from typing import Any, Final
 
+from fedgraft.contracts.option_groups import settable
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes import discovery
@@ -190,7 +191,7 @@ class Study:
 
 def _has(data: str, option: str) -> bool:
     """Return whether a data set has an option."""
-    return any(each.name == option for each in fields(discovery.find("data", data)))
+    return option in settable(discovery.find("data", data))
 
 
 def panel_cells(panel: Mapping[str, Any], seeds: int) -> Iterator[Cell]:

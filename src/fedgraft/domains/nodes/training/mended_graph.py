@@ -11,7 +11,7 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from fedgraft.contracts.values import Halo, Indices
-from fedgraft.domains.edge_data.edge_rows import EdgeRows, stacked_edges, taken
+from fedgraft.domains.edge_data.edge_rows import EdgeRows, taken
 from fedgraft.domains.examples import Features
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
@@ -323,9 +323,7 @@ def _with_zeros(carried: EdgeRows, count: int) -> EdgeRows:
     """What edges carry, and behind them so many that carry zeros."""
     weight = None if carried.weight is None else np.ones(count, np.float32)
     zeros = EdgeRows(np.zeros((count, carried.width), np.float32), np.ones(count, bool), np.full(count, -1), weight)
-    both = stacked_edges([carried, zeros])
-    assert both is not None, "both are there"
-    return both
+    return EdgeRows.stacked([carried, zeros])
 
 
 def _first(made: Tensor, counts: Indices) -> Tensor:
