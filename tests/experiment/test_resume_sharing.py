@@ -8,7 +8,7 @@ from fedgraft.experiment.running.runner import resume
 from fedgraft.experiment.storage.run_folder import RunFolder
 from helpers.killed_runs import Killed, measured
 
-OFTEN = {"rounds": 6, "yardsticks": [], "checkpoint.every_seconds": 0}
+OFTEN = {"rounds": 6, "baselines": [], "checkpoint.every_seconds": 0}
 IN_ONE_PROCESS = {"runtime.workers": 0}
 DROPPING = {"dropout.rate": 0.2}
 MOLECULES = {"data.name": "molecules", "data.clients": 4, "data.graphs": 20, "model.hidden": 8}

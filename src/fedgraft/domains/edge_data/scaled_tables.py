@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Self
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.data import FittedData, Purpose
+from fedgraft.contracts.data import AgreedData, Purpose
 from fedgraft.contracts.option_groups import Grouped
 from fedgraft.contracts.task import ClassCounts, Shard
 from fedgraft.contracts.values import Indices
@@ -49,7 +49,7 @@ def with_edge_rows(collection: Collection[Any], make: Make) -> Collection[Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScaledTables(FittedData[Shard], Grouped):
+class ScaledTables(AgreedData[Shard], Grouped):
     """Ability of data sets of own tables: bring columns of features, and of what edges carry, to one size."""
 
     features_option: ClassVar[str] = "features"
@@ -116,15 +116,15 @@ class ScaledTables(FittedData[Shard], Grouped):
         if not len(carried):
             return {"rows": 0}
         option = "data.edge_features"
-        return statistics_of(carried.columns, self.scaled.least_examples, self.scaled.scaling, where, option=option)
+        return statistics_of(carried.columns, self.scaled.min_examples, self.scaled.scaling, where, option=option)
 
     def _statistics_of(self, columns: Columns, where: str) -> dict[str, Tree]:
         """What a client publishes of its columns; `where` names its table in errors."""
-        return statistics_of(columns, self.scaled.least_examples, self.scaled.scaling, where, self.own_columns)
+        return statistics_of(columns, self.scaled.min_examples, self.scaled.scaling, where, self.own_columns)
 
     def _of_classes(self, label: Indices, classes: Sequence[str], split: Array) -> dict[str, Tree]:
         """What a client publishes of its classes."""
-        return {CLASSES: published_classes(label, classes, split, self.scaled.least_examples)}
+        return {CLASSES: published_classes(label, classes, split, self.scaled.min_examples)}
 
     def _alike(self, task: Any, collection: Collection[Any]) -> dict[str, Tree]:
         """What a client publishes that must be the same at all, where the recipe does not say it."""
@@ -137,7 +137,7 @@ class ScaledTables(FittedData[Shard], Grouped):
         if not classes or "class_names" not in {each.name for each in fields(task)}:
             return False
         names = task.class_names
-        judged = getattr(task, "judged", CLASSES) and (getattr(task, "rare", CLASSES) or len(names) != 2)
+        judged = getattr(task, "judged", CLASSES) and (getattr(task, "positive_class", CLASSES) or len(names) != 2)
         return not (names and judged)
 
     def alike_of(self, collection: Collection[Any]) -> dict[str, Tree]:
@@ -202,7 +202,7 @@ class ScaledTables(FittedData[Shard], Grouped):
     def classes_of(self, task: Any, published: Sequence[Any]) -> ClassCounts | None:
         """Return the classes of all clients."""
         said, ordered = getattr(task, "class_names", ()), sorted if self.own_classes else in_order
-        return classes_of_all(published, self.scaled.least_examples, said, ordered, self.own_classes)
+        return classes_of_all(published, self.scaled.min_examples, said, ordered, self.own_classes)
 
     def fitted(self, published: Sequence[Any]) -> Self:
         """Return this data set with a transform for each column, from all clients' statistics; a note says which."""

@@ -9,8 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from fedgraft.contracts import Draw, Exchange, Halo, HaloRows, Indices
-from fedgraft.contracts.abilities import HaloTask, NamingTask, SealedTask
+from fedgraft.contracts import Batch, Exchange, Halo, HaloRows, Indices
+from fedgraft.contracts.abilities import EncryptedRowsTask, HaloTask, NamingTask
 from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.domains.edges.history import NODE_PARTS, before_at, history_of
 from fedgraft.domains.edges.model import EdgeData, EdgeModel, all_slots
@@ -33,11 +33,11 @@ CLIENTS, SIZES, ROWS = "history_clients", "history_counts", "history"
 
 
 @dataclass(frozen=True)
-class ToldHistory:
+class HistoryExchange:
     """The exchange, of edges that carry so many columns; where it is `sealed` the server cannot read histories."""
 
     edge_width: int
-    sealed: bool = False
+    encrypted: bool = False
 
     @property
     def width(self) -> int:
@@ -107,20 +107,20 @@ class ToldHistory:
 
     @property
     def handed_on(self) -> tuple[str, ...]:
-        """Names of the arrays that the server only hands on, if they are sealed."""
-        return (ROWS,) if self.sealed else ()
+        """Names of the arrays that the server only hands on, if they are encrypted."""
+        return (ROWS,) if self.encrypted else ()
 
     def sent_places(self, client: int, statistics: Arrays) -> dict[str, Indices]:
         """{array: who tells whom of which row, int64 [rows, 3]}, of what a client publishes."""
-        return {ROWS: _places(client, *_told(statistics))} if self.sealed else {}
+        return {ROWS: _places(client, *_told(statistics))} if self.encrypted else {}
 
     def received_places(self, client: int, shared: Arrays) -> dict[str, Indices]:
         """Return the same of what a client got back. Raises `WireError` for misfits."""
-        if not self.sealed:
+        if not self.encrypted:
             return {}
         clients, counts = _told(shared)
         if len(clients) != len(counts) or counts.sum() != len(shared[ROWS]):
-            raise WireError(f"{len(shared[ROWS])} sealed histories where {counts.sum()} are meant")
+            raise WireError(f"{len(shared[ROWS])} encrypted histories where {counts.sum()} are meant")
         return {ROWS: _places(client, clients, counts)[:, [1, 0, 2]]}
 
     def received(self, shard: EdgeShard, shared: Arrays) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
@@ -163,7 +163,7 @@ def _places(client: int, others: Indices, counts: Indices) -> Indices:
 
 
 @dataclass(frozen=True, eq=False)
-class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, SealedTask[EdgeShard]):
+class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, EncryptedRowsTask[EdgeShard]):
     """Compute states of nodes of a graph that is cut over clients, a copy per stage; options as of `Edge`.
 
     Args:
@@ -207,7 +207,7 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, SealedTask[EdgeSha
 
     @property
     def seals(self) -> bool:
-        """Whether rows are sealed."""
+        """Whether rows are encrypted."""
         return self.exchange.encrypted_rows
 
     @property
@@ -288,7 +288,7 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, SealedTask[EdgeSha
         """Return states of copies that others need, those that changed."""
         return data.changed()
 
-    def read(self, data: EdgeData, draw: Draw) -> list[Indices]:
+    def read(self, data: EdgeData, draw: Batch) -> list[Indices]:
         """Return all slots of the halo, for each layer."""
         return [all_slots(data)] * len(self.halo_widths)
 
@@ -306,13 +306,13 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, SealedTask[EdgeSha
         return data.nodes.relay(model, layer)
 
     @property
-    def _exchanges(self) -> list[HaloSetup | ToldHistory]:
+    def _exchanges(self) -> list[HaloSetup | HistoryExchange]:
         """What clients tell each other before training."""
         return [*([self._set_up] * self._connected), *([self._history] * self.exchange.history)]
 
     @property
-    def _history(self) -> ToldHistory:
-        return ToldHistory(self.edge_features, self.exchange.encrypted_rows)
+    def _history(self) -> HistoryExchange:
+        return HistoryExchange(self.edge_features, self.exchange.encrypted_rows)
 
     @property
     def _connected(self) -> bool:

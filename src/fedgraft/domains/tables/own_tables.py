@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Final, Literal, TypeAlias
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.data import ClientTables, Data, GivenData, Purpose
+from fedgraft.contracts.data import ClientTables, Data, InMemoryData, Purpose
 from fedgraft.contracts.option_groups import Grouped, OptionGroup, settable
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
 from fedgraft.contracts.task import Shard
@@ -51,15 +51,15 @@ class LabelOptions:
     """Options of data sets whose examples have labels.
 
     Args:
-        unknown: label that stands for an unknown one, such as "-1", or several; "" (default) = none but an empty field.
+        na_labels: label that stands for an unknown one, such as "-1", or several; "" (default) = none but an empty field.
     """
 
-    unknown: str | int | float | tuple[str | int | float, ...] = ""
+    na_labels: str | int | float | tuple[str | int | float, ...] = ""
 
     @property
     def unknowns(self) -> tuple[str, ...]:
         """The labels that stand for unknown ones, as text."""
-        several = self.unknown if isinstance(self.unknown, list | tuple) else (self.unknown,)
+        several = self.na_labels if isinstance(self.na_labels, list | tuple) else (self.na_labels,)
         return tuple(text for each in several if (text := str(each).strip()))
 
 
@@ -120,12 +120,12 @@ class Scaling(OptionGroup):
             and divides by its spread, over all clients, of the signed logarithm where it is heavy-tailed, and leaves
             columns of 0 and 1 and bags of words as they are; "standard" does the first with all; "rows" leaves columns
             alone, and tasks may bring each row to one length; "none" leaves all as it is.
-        least_examples: rows of a client that must be behind what it tells of a column, >= 1.
+        min_examples: rows of a client that must be behind what it tells of a column, >= 1.
         transforms: what is made of each column; None (default) = what clients agree on, which a run stores here.
     """
 
     scaling: Literal["auto", "standard", "rows", "none"] = "auto"
-    least_examples: PositiveInt = 5
+    min_examples: PositiveInt = 5
     transforms: dict[str, dict[str, Any]] | None = None
 
 
@@ -192,7 +192,7 @@ class RepeatedEdges(EdgeColumns):
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnTables(GivenData[Shard], ClientTables[Shard], Grouped):
+class OwnTables(InMemoryData[Shard], ClientTables[Shard], Grouped):
     """Abilities of data sets whose options give tables and name their columns, by the schemas of these tables."""
 
     files: TextFiles = TextFiles()

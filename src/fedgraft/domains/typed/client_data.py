@@ -62,7 +62,7 @@ class TypedModel(nn.Module):
         return self.classify(self.represent(features, graphs))
 
 
-class JoinedTargets(Apart):
+class CrossClientTargets(Apart):
     """Target nodes of a client; those of a node are joined to it by metapaths, and only inside the client.
 
     Args:
@@ -139,7 +139,7 @@ class TypedData:
     rows: dict[str, Indices]
     weights: Tensor | None = None
     shares: ClassShares | None = None
-    around: JoinedTargets | None = None
+    around: CrossClientTargets | None = None
     joined: Indices | None = None
     moved: dict[str, "TypedData"] = field(default_factory=dict)
 

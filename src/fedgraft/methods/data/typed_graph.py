@@ -38,16 +38,16 @@ class TypedEdges(EdgeColumns):
     """Options of undirected edges between nodes of two types.
 
     Args:
-        repeats: what becomes of several edges of the same two nodes where they carry something: "last" (default) keeps
+        duplicate_edges: what becomes of several edges of the same two nodes where they carry something: "last" (default) keeps
             the last one by time, else by row; "sum" adds their numbers and weights (one each where there are none).
     """
 
-    repeats: Literal["last", "sum"] = "last"
+    duplicate_edges: Literal["last", "sum"] = "last"
 
     @property
     def carries(self) -> bool:
         """Whether edges carry something."""
-        return bool(self.edge_features or self.weight or self.time or self.repeats == "sum")
+        return bool(self.edge_features or self.weight or self.time or self.duplicate_edges == "sum")
 
     @property
     def one_way(self) -> bool:
@@ -57,7 +57,7 @@ class TypedEdges(EdgeColumns):
     @property
     def repeating(self) -> Repeats:
         """What becomes of several edges of the same two nodes."""
-        return self.repeats
+        return self.duplicate_edges
 
 
 @dataclass(frozen=True)
@@ -277,7 +277,7 @@ class TypedGraph(
 
     def form(self, owner: str) -> GraphForm:
         """Return how tables are read."""
-        return GraphForm(owner, self.names(), unknown=self.unknowns, reader=self.edge_reader())
+        return GraphForm(owner, self.names(), na_labels=self.unknowns, reader=self.edge_reader())
 
     def _dealing(self) -> TypedDealing:
         return self.dealt_by.dealing("TypedGraph", self.clients or SHARES)

@@ -14,12 +14,12 @@ from fedgraft.contracts.data import Purpose
 from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.task import Shard
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.edge_data.border_columns import BorderOptions, Borders
+from fedgraft.domains.edge_data.boundary_columns import Boundaries, BoundaryOptions
 from fedgraft.domains.edge_data.edge_columns import LabelReader
 from fedgraft.domains.edge_data.graph_form import GraphForm, OwnFeatures
 from fedgraft.domains.edge_data.scaled_tables import ScaledTables
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.reading.client_tables import own_nodes, site_border, site_part
+from fedgraft.domains.nodes.reading.client_tables import own_nodes, site_boundary, site_part
 from fedgraft.domains.nodes.reading.tables import (
     EDGES,
     NODES,
@@ -69,29 +69,29 @@ class GraphTables(ScaledTables[Shard], OwnTables[Shard], MatchedData[Shard]):
     features: tuple[str, ...] | None = None
     source: str = "source"
     target: str = "target"
-    border: BorderOptions = field(default=BorderOptions(), kw_only=True)
+    boundary: BoundaryOptions = field(default=BoundaryOptions(), kw_only=True)
     clients: NonNegativeInt = 0
 
     def check_tables(self) -> None:
         """Raise `InputError` for options that cannot be."""
         owner = type(self).__name__
-        self.border.check(owner)
+        self.boundary.check(owner)
         for table in self.schemas:
             table.check(owner, self.names())
 
     def names(self, **renamed: Any) -> Names:
         """Return {role: name} of the columns of all tables."""
-        return super().names(**{"edge_features": self.edge_names, **self.border.names, **renamed})
+        return super().names(**{"edge_features": self.edge_names, **self.boundary.names, **renamed})
 
     @property
     def matches(self) -> bool:
-        """Whether ids at borders are matched."""
-        return bool(self._borders)
+        """Whether ids at boundaries are matched."""
+        return bool(self._boundaries)
 
     @property
     def is_private(self) -> bool:
         """Whether by private set intersection."""
-        return self.border.match == "psi"
+        return self.boundary.match == "psi"
 
     @property
     def matching(self) -> Mapping[int, tuple[int, int]]:
@@ -99,13 +99,13 @@ class GraphTables(ScaledTables[Shard], OwnTables[Shard], MatchedData[Shard]):
         return self.collection.matching
 
     @property
-    def _borders(self) -> Borders:
+    def _boundaries(self) -> Boundaries:
         """How edges between clients are known."""
-        return self.border.borders(type(self).__name__)
+        return self.boundary.boundaries(type(self).__name__)
 
     def claims_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose, secret: bytes) -> Arrays:
         """Return what a site tells of its edges to others."""
-        return site_border(tables, self.form("data"), purpose).claims(secret)
+        return site_boundary(tables, self.form("data"), purpose).claims(secret)
 
     def elsewhere_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> pd.DataFrame:
         """Return the nodes of others to which a site's edges were joined."""
@@ -114,13 +114,15 @@ class GraphTables(ScaledTables[Shard], OwnTables[Shard], MatchedData[Shard]):
         addresses = purpose.neighbours.addresses
         joined = addresses["owner"] >= 0
         columns = {name: addresses[name][joined] for name in ("owner", "place")}
-        others = site_border(tables, self.form("data"), purpose).others[joined]
+        others = site_boundary(tables, self.form("data"), purpose).others[joined]
         return pd.DataFrame({**columns, "node": others}).drop_duplicates(ignore_index=True)
 
     def form(self, owner: str, task: Any = None) -> GraphForm:
         """Return how tables are read; those of one client with the classes of a task."""
         reader = self.edge_reader(self.label_reader(task))
-        return GraphForm(owner, self.names(), False, (), reader, self._borders, self.is_private, self.border.sharing)
+        return GraphForm(
+            owner, self.names(), False, (), reader, self._boundaries, self.is_private, self.boundary.sharing
+        )
 
     def label_reader(self, task: Any) -> LabelReader | None:
         """Return what reads labels of edges, by the classes of a task; None = there are none."""
