@@ -51,7 +51,7 @@ class LabelOptions:
     """Options of data sets whose examples have labels.
 
     Args:
-        na_labels: label that stands for an unknown one, such as "-1", or several; "" (default) = none but an empty field.
+        na_labels: label that stands for an unknown one, such as "-1", or several; "" (default) = an empty field.
     """
 
     na_labels: str | int | float | tuple[str | int | float, ...] = ""
@@ -166,19 +166,19 @@ class RepeatedEdges(EdgeColumns):
 
     Args:
         directed: whether edges go from their source to their target.
-        repeats: what becomes of several edges of the same two ends, in the same direction if they are directed: "keep";
+        duplicate_edges: of several edges of the same two ends, in the same direction if they are directed: "keep";
             "sum" adds their numbers and weights (one each where there are none); "last" keeps the last one by time,
             else by row; "" (default) = "keep" where one of the options above is given, else edges carry nothing and the
             same two ends have one.
     """
 
     directed: bool = False
-    repeats: Literal["", "keep", "sum", "last"] = ""
+    duplicate_edges: Literal["", "keep", "sum", "last"] = ""
 
     @property
     def carries(self) -> bool:
         """Whether edges carry something, if only that they repeat."""
-        return bool(self.edge_features or self.weight or self.time or self.directed or self.repeats)
+        return bool(self.edge_features or self.weight or self.time or self.directed or self.duplicate_edges)
 
     @property
     def one_way(self) -> bool:
@@ -188,7 +188,7 @@ class RepeatedEdges(EdgeColumns):
     @property
     def repeating(self) -> Repeats:
         """What becomes of several edges of the same two ends."""
-        return self.repeats or "keep"
+        return self.duplicate_edges or "keep"
 
 
 @dataclass(frozen=True, kw_only=True)

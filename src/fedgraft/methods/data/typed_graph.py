@@ -38,7 +38,7 @@ class TypedEdges(EdgeColumns):
     """Options of undirected edges between nodes of two types.
 
     Args:
-        duplicate_edges: what becomes of several edges of the same two nodes where they carry something: "last" (default) keeps
+        duplicate_edges: of several edges of the same two nodes where they carry something: "last" (default) keeps
             the last one by time, else by row; "sum" adds their numbers and weights (one each where there are none).
     """
 
