@@ -15,8 +15,7 @@ from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.domains.edges.history import NODE_PARTS, before_at, history_of
 from fedgraft.domains.edges.model import EdgeData, EdgeModel, all_slots
 from fedgraft.domains.edges.order_of_time import EVER, stages
-from fedgraft.domains.edges.shards import EdgeShard
-from fedgraft.domains.edges.unrolled import COUNTS, Unrolled, unrolled
+from fedgraft.domains.edges.shards import COUNTS, EdgeShard, Unrolled, unrolled
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.nodes.base.features import FeatureCoding, FeatureRows
 from fedgraft.domains.nodes.reading.queries import remembered_halo

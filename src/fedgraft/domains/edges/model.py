@@ -16,7 +16,7 @@ from fedgraft.contracts.labels import Unit
 from fedgraft.contracts.loss import ClassShares
 from fedgraft.contracts.values import HaloRows, Indices
 from fedgraft.domains.edge_data.read_edges import ReadEdges
-from fedgraft.domains.edges.unrolled import COUNTS
+from fedgraft.domains.edges.shards import COUNTS
 from fedgraft.domains.nodes.task.node_reader import ReadFeatures, hops_over
 from fedgraft.domains.nodes.training.client_graph import NodeData
 from fedgraft.domains.nodes.training.model import Note, Stored, stack_of

@@ -12,7 +12,6 @@ from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.edge_columns import asked_carried
 from fedgraft.domains.edge_data.graph_form import GraphForm
-from fedgraft.domains.edge_data.pyg_edges import table_of_edges
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph
 from fedgraft.domains.nodes.reading.client_tables import numbered
@@ -22,7 +21,7 @@ from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, ta
 from fedgraft.domains.nodes.reading.tables import ASKED, OWN_NODES, named_features, read_nodes
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.own_tables import LabelOptions, RepeatedEdges, SplitOptions
-from fedgraft.domains.tables.pyg_objects import MASKS, SUFFIX, read_object
+from fedgraft.domains.tables.pyg_objects import MASKS, SUFFIX, read_object, table_of_edges
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.schema import Table, check_said
 from fedgraft.errors import InputError

@@ -29,8 +29,7 @@ from fedgraft.domains.edges.exchange import EdgeExchange, alone
 from fedgraft.domains.edges.history import history_width
 from fedgraft.domains.edges.model import EdgeData, EdgeModel, plain_edges
 from fedgraft.domains.edges.queries import EdgeQuery, split_edges_asked, with_asked
-from fedgraft.domains.edges.shards import EdgeShard, merge_edges
-from fedgraft.domains.edges.unrolled import COUNTS
+from fedgraft.domains.edges.shards import COUNTS, EdgeShard, merge_edges
 from fedgraft.domains.labelled.labels_of_data import LabelsOfData
 from fedgraft.domains.labels.class_weights import shares_of, weighted
 from fedgraft.domains.labels.known import groups_of

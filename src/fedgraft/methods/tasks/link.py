@@ -19,8 +19,7 @@ from fedgraft.contracts.task import Chance
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.edge_data.read_edges import ReadEdges, carried_by, unread
 from fedgraft.domains.links import metrics
-from fedgraft.domains.links.client_links import LinkData
-from fedgraft.domains.links.model import LinkModel, plain_links
+from fedgraft.domains.links.model import LinkData, LinkModel, plain_links
 from fedgraft.domains.links.queries import PairQuery, split_pairs_asked
 from fedgraft.domains.links.shards import LinkShard, hold_out, merge_links, whole
 from fedgraft.domains.nodes.base.memory_check import check_inputs

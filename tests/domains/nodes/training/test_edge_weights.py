@@ -19,7 +19,7 @@ from fedgraft.domains.nodes.training.augmented_graph import augmented
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup
 from fedgraft.domains.nodes.training.mended_graph import _joined
 from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods, Reach, Surroundings
-from fedgraft.domains.nodes.training.neighbours import Neighbours
+from fedgraft.domains.nodes.training.neighbour_sums import Neighbours
 from fedgraft.engine import boundary_codec
 from fedgraft.engine.server.smoothing.cross_client import CrossClientEdges
 from fedgraft.errors import InputError, WireError

@@ -13,8 +13,7 @@ from fedgraft.contracts.structure import WHOLE, Augmentation, LocalGraph
 from fedgraft.contracts.values import Indices, Observations
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.augmented_graph import augmented, logits_on
-from fedgraft.domains.nodes.training.client_graph import NodeData
-from fedgraft.domains.nodes.training.losses import example_losses_of
+from fedgraft.domains.nodes.training.client_graph import NodeData, example_losses_of
 from fedgraft.domains.nodes.training.neighbour_sampling import NeighbourBatches
 from fedgraft.wire.layouts import Array
 

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final, Self
+from typing import Any, Final, Self
 
 import numpy as np
 import torch
@@ -12,14 +12,16 @@ from torch import Tensor, nn
 
 from fedgraft.contracts.encoder import Encoder, NetworkEncoder
 from fedgraft.contracts.labels import Unit
-from fedgraft.contracts.loss import ClassShares
-from fedgraft.contracts.values import HaloRows, Indices
+from fedgraft.contracts.loss import ClassObjective, ClassShares
+from fedgraft.contracts.task import LossesAndBackward
+from fedgraft.contracts.values import HaloRows, Indices, Losses
+from fedgraft.domains.labels.class_weights import weighted
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.mended_graph import Mending, Part
 from fedgraft.domains.nodes.training.neighbour_sampling import Hop, Neighbourhoods, Reach, Surroundings
-from fedgraft.domains.nodes.training.neighbours import Neighbours
+from fedgraft.domains.nodes.training.neighbour_sums import Neighbours
 from fedgraft.domains.nodes.training.neighgen import generator_of
 from fedgraft.domains.nodes.training.refinement import View
 from fedgraft.nn import flops, propagate
@@ -325,3 +327,32 @@ def _given(hop: Hop, sums: FeatureRows, degree: NDArray[np.float32]) -> Hop:
         given=sums.rows(nodes),
     )
     return Hop(nodes, nodes, nodes[:0], block)
+
+
+def losses_of(model: Any, data: NodeData, computed: Computed, objective: ClassObjective) -> Losses:
+    """Losses of a `NodeModel` on what the nodes are computed from; in training, fresh states are remembered."""
+    hidden, logits = data.observed(model, computed, model.training)
+    return Losses(example_losses_of(logits, data, computed, objective), hidden=hidden)
+
+
+def example_losses_of(logits: Tensor, data: NodeData, computed: Computed, objective: ClassObjective) -> Tensor:
+    """Losses [nodes], given the logits [nodes, classes]."""
+    label = computed.label.to(logits.device)
+    return weighted(objective.losses(logits, label, data.shares), label, data.weights)
+
+
+def by_hand(model: Any, data: NodeData) -> bool:
+    """Return whether there is `losses_with_back`: not where sums are given, which are no products."""
+    return data.sums is None and bool(model.by_hand)
+
+
+def losses_with_back(model: Any, data: NodeData, computed: Computed, objective: ClassObjective) -> LossesAndBackward:
+    """Return the same losses without autograd, and a function that sets all gradients, given that of the losses."""
+    note = data.note if data.exchanges and model.training else None
+    computed = computed.on(device_of(model))
+    logits, back = model.with_back(computed.inputs, computed.hops, data.stored, note)
+    losses, to_logits = objective.with_gradient(logits, computed.label, data.shares)
+    if data.weights is None:
+        return losses, lambda gradient: back(to_logits(gradient))
+    weights = data.weights.to(losses.device)[computed.label]
+    return losses * weights, lambda gradient: back(to_logits(gradient * weights))
