@@ -17,7 +17,7 @@ from fedgraft.domains.tables.columns import new_features
 from fedgraft.domains.tables.query_routing import Places, feature_columns, ids_near, places_known
 from fedgraft.domains.tables.reader import OWNER, read_asked
 from fedgraft.domains.tables.rows import Rows
-from fedgraft.domains.typed.features import structural_features
+from fedgraft.domains.typed.partitions import structural_features
 from fedgraft.domains.typed.shards import JOIN, EdgeType, TypedGraph, distinct
 from fedgraft.domains.typed.tables import ASKED_EDGES, ASKED_ENDS, ASKED_NODES, ENDS
 from fedgraft.errors import InputError, nearest, unknown

@@ -21,8 +21,13 @@ from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.schema import Names, Table, check_one_client, check_roles, check_said, renamed
 from fedgraft.domains.typed import shards
 from fedgraft.domains.typed.carried_edges import asked_links
-from fedgraft.domains.typed.features import structural_width, with_features
-from fedgraft.domains.typed.partitions import TypedDealing, TypedPartition, induced_parts
+from fedgraft.domains.typed.partitions import (
+    TypedDealing,
+    TypedPartition,
+    induced_parts,
+    structural_width,
+    with_features,
+)
 from fedgraft.domains.typed.pyg_objects import collection_of, is_object, tables_of
 from fedgraft.domains.typed.tables import ASKED_CARRIED, BOTH, EDGES, NODES, read_typed_graph
 from fedgraft.errors import InputError

@@ -10,8 +10,7 @@ import pandas as pd
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.option_groups import Grouped
 from fedgraft.contracts.ranges import OneOf
-from fedgraft.domains.typed.features import with_features
-from fedgraft.domains.typed.partitions import TypedDealing, TypedPartition
+from fedgraft.domains.typed.partitions import TypedDealing, TypedPartition, with_features
 from fedgraft.domains.typed.published_sets import SETS, read_set
 from fedgraft.domains.typed.shards import TypedGraph
 from fedgraft.tables.table_files import Given

@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.dealing import Collection
@@ -176,7 +175,7 @@ def _arranged(client: Indices, code: Indices, ids: Array) -> Indices:
     return np.lexsort((client, rank[code]))
 
 
-def _split(rows: Rows, label: Array) -> tuple[NDArray[np.int8], bool]:
+def _split(rows: Rows, label: Array) -> tuple[Array, bool]:
     """(split of each row, whether the table says it), none where no label is read."""
     if not rows.names["label"]:
         return np.full(len(rows), -1, np.int8), False
