@@ -15,7 +15,7 @@ from fedgraft.contracts.structure import Augmentation
 from fedgraft.domains.edge_data.edge_rows import EdgeRows, both_ways
 from fedgraft.domains.nodes.base.features import FeatureCoding
 from fedgraft.domains.nodes.base.shards import NodeShard, cut, each_once, merge_shards
-from fedgraft.domains.nodes.training.augmented_graph import augmented
+from fedgraft.domains.nodes.task.views import augmented
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup
 from fedgraft.domains.nodes.training.mended_graph import _joined
 from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods, Reach, Surroundings
