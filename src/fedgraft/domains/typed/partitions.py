@@ -11,9 +11,9 @@ from scipy import sparse
 
 from fedgraft.contracts.option_groups import OptionGroup
 from fedgraft.contracts.randomness import generator
-from fedgraft.contracts.ranges import OneOf
+from fedgraft.contracts.ranges import OneOf, PositiveFloat
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.dealing import SHARES, Dealing, communities, dealt, dealt_evenly, dirichlet, iid
+from fedgraft.domains.dealing import SHARES, Dealing, Fold, communities, dealt, dealt_evenly, dirichlet, iid
 from fedgraft.domains.notes import LOG
 from fedgraft.domains.typed.shards import JOIN, Adjacencies, TypedGraph, adjacencies
 from fedgraft.errors import InputError, require
@@ -82,9 +82,9 @@ class TypedPartition(OptionGroup):
     """
 
     partition: Literal["uniform", "dirichlet", "louvain", "louvain_even"] = "uniform"
-    alpha: float = 0.5
+    alpha: PositiveFloat = 0.5
     others: Literal["shared", "divided"] = "shared"
-    fold: int = 0
+    fold: Fold = 0
     shares: Literal["60:20:20", "64:16:20"] = "60:20:20"
 
     def dealing(self, owner: str, clients: int) -> TypedDealing:

@@ -9,7 +9,8 @@ from typing import Annotated, Any, ClassVar, Literal
 import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, Purpose
-from fedgraft.contracts.ranges import OneOf
+from fedgraft.contracts.ranges import OneOf, PositiveFloat, PositiveInt
+from fedgraft.domains.dealing import Fold
 from fedgraft.domains.nodes.base.partitions import DealtNodes
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.client_tables import OwnNodes
@@ -57,10 +58,10 @@ class Amlsim(DealtNodes[NodeShard], OwnNodes):
 
     root: Path
     set: Annotated[str, OneOf(SETS)] = "20K_cycle200"
-    clients: int = 5
+    clients: PositiveInt = 5
     partition: Literal["hash", "iid", "dirichlet", "louvain", "louvain_even", "metis"] = "hash"
-    alpha: float = 0.5
-    fold: int = 0
+    alpha: PositiveFloat = 0.5
+    fold: Fold = 0
     shares: Literal["64:16:20", "80:10:10", "20:40:40"] = "64:16:20"
     between: bool = True
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.randomness import generator
-from fedgraft.contracts.ranges import OneOf
+from fedgraft.contracts.ranges import OneOf, PositiveInt
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.edge_data.edge_rows import both_ways
 from fedgraft.domains.edges.order_of_time import order_of
@@ -117,7 +117,7 @@ class Bitcoin(DealtNodes[EdgeShard]):
     root: Path
     set: Annotated[str, OneOf(SETS)] = "otc"
     label: Literal["sign", "weight"] = "sign"
-    clients: int = 5
+    clients: PositiveInt = 5
     partition: Literal["hash", "iid", "louvain", "louvain_even", "metis"] = "hash"
     between: bool = True
 

@@ -11,8 +11,9 @@ from scipy import sparse
 
 from fedgraft.contracts.labels import Floats
 from fedgraft.contracts.randomness import generator
-from fedgraft.contracts.ranges import NonNegativeFloat, Proportion
+from fedgraft.contracts.ranges import NonNegativeFloat, PositiveFloat, PositiveInt, PositiveProportion, Proportion
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.dealing import Fold
 from fedgraft.domains.examples import Features
 from fedgraft.domains.nodes.base.partitions import DealtNodes
 from fedgraft.domains.nodes.base.shards import NodeShard, Numbers, WholeGraph, undirected
@@ -63,16 +64,16 @@ class Blocks(DealtNodes[NodeShard], OwnNodes):
 
     nodes: int = 2000
     classes: Annotated[int, Ge(2)] = 5
-    clients: int = 10
+    clients: PositiveInt = 10
     features: int = 64
     degree: NonNegativeFloat = 6.0
     homophily: Proportion = 0.7
     signal: float = 1.5
     sparse: bool = False
     partition: Literal["iid", "dirichlet", "louvain"] = "iid"
-    alpha: float = 0.5
-    edges: float = 1.0
-    fold: int = 0
+    alpha: PositiveFloat = 0.5
+    edges: PositiveProportion = 1.0
+    fold: Fold = 0
     labels: Literal["classes", "numbers"] = "classes"
 
     def __post_init__(self) -> None:

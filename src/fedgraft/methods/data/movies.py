@@ -10,8 +10,9 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedgraft.contracts.ranges import PositiveInt
+from fedgraft.contracts.ranges import PositiveFloat, PositiveInt
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.dealing import Fold
 from fedgraft.domains.examples import Features, compact
 from fedgraft.domains.nodes.base.partitions import DealtNodes
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, undirected
@@ -46,10 +47,10 @@ class Movies(DealtNodes[NodeShard], OwnNodes):
     task: ClassVar[str] = "node_regression"
 
     root: Path
-    clients: int = 10
+    clients: PositiveInt = 10
     partition: Literal["iid", "dirichlet", "louvain"] = "louvain"
-    alpha: float = 0.5
-    fold: int = 0
+    alpha: PositiveFloat = 0.5
+    fold: Fold = 0
     people: Literal["director", "all"] = "director"
     least: PositiveInt = 10
 

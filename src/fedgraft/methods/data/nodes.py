@@ -9,7 +9,8 @@ from typing import Any, ClassVar, Literal
 import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, Purpose
-from fedgraft.domains.dealing import Collection
+from fedgraft.contracts.ranges import PositiveFloat
+from fedgraft.domains.dealing import Collection, Fold
 from fedgraft.domains.edge_data.edge_columns import asked_carried
 from fedgraft.domains.edge_data.graph_form import GraphForm
 from fedgraft.domains.nodes.base.partitions import NodeDealing
@@ -68,14 +69,13 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], GraphTables[NodeShard]):
     label: str = "label"
     split: str = "split"
     partition: Literal["iid", "dirichlet", "louvain"] = "iid"
-    alpha: float = 0.5
-    fold: int = 0
+    alpha: PositiveFloat = 0.5
+    fold: Fold = 0
     labels: Literal["classes", "numbers"] = "classes"
 
     def __post_init__(self) -> None:
         super().__post_init__()
         self.check_tables()
-        self._dealing()
         if self.matches and (self._is_object() or is_graph_file(self.nodes)):
             raise InputError(
                 "Nodes.source_client and Nodes.target_client must be left out where edges are in no table."

@@ -8,7 +8,8 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from fedgraft.contracts.randomness import generator
-from fedgraft.contracts.ranges import OneOf, PositiveInt, Proportion
+from fedgraft.contracts.ranges import OneOf, PositiveFloat, PositiveInt, PositiveProportion, Proportion
+from fedgraft.domains.dealing import Fold
 from fedgraft.domains.nodes.base.partitions import DealtNodes, NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.client_tables import OwnNodes
@@ -60,11 +61,11 @@ class PygNodes(DealtNodes[NodeShard], OwnNodes):
 
     root: Path
     set: Annotated[str, OneOf(SETS)] = "pubmed"
-    clients: int = 100
+    clients: PositiveInt = 100
     partition: Literal["iid", "dirichlet", "louvain", "louvain_even", "metis"] = "iid"
-    alpha: float = 0.5
-    edges: float = 1.0
-    fold: int = 0
+    alpha: PositiveFloat = 0.5
+    edges: PositiveProportion = 1.0
+    fold: Fold = 0
     shares: Literal["64:16:20", "80:10:10", "20:40:40"] = "64:16:20"
     between: bool = True
     copies: PositiveInt = 1

@@ -13,7 +13,7 @@ from fedgraft.contracts.option_groups import Grouped
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.ranges import PositiveInt, Proportion
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.typed.partitions import TypedDealing, TypedPartition
+from fedgraft.domains.typed.partitions import TypedPartition
 from fedgraft.domains.typed.shards import Ends, TypedGraph
 from fedgraft.errors import require
 
@@ -50,7 +50,7 @@ class TypedBlocks(Data[TypedGraph], Grouped):
     task: ClassVar[str] = "typed_node"
 
     papers: Annotated[int, Ge(5)] = 100
-    clients: int = 10
+    clients: PositiveInt = 10
     classes: int = 4
     authors: PositiveInt = 20
     venues: PositiveInt = 3
@@ -62,14 +62,13 @@ class TypedBlocks(Data[TypedGraph], Grouped):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._dealing()
         most = self.papers * self.clients // 5
         require(2 <= self.classes <= most, "TypedBlocks.classes", f"2..{most} (5 papers each)", self.classes)
         require(self.features >= self.classes, "TypedBlocks.features", f">= {self.classes}", self.features)
 
     def load(self, seed: int) -> list[TypedGraph]:
         """Load one shard per client; `seed` makes the graph as well as its partition and split."""
-        return self._dealing().deal(self.graph(seed), seed)
+        return self.dealt_by.dealing("TypedBlocks", self.clients).deal(self.graph(seed), seed)
 
     def graph(self, seed: int) -> TypedGraph:
         """Make the whole, before it is dealt, without a split."""
@@ -92,9 +91,6 @@ class TypedBlocks(Data[TypedGraph], Grouped):
             },
             metapaths=("paper-author-paper", "paper-venue-paper"),
         )
-
-    def _dealing(self) -> TypedDealing:
-        return self.dealt_by.dealing("TypedBlocks", self.clients)
 
     def _joined(self, g: np.random.Generator, label: Indices, each: int, count: int) -> Ends:
         """Edges of papers to `count` nodes of another type, of which a class has `each`; those of one class follow."""

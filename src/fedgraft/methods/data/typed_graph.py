@@ -119,7 +119,6 @@ class TypedGraph(
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._dealing()
         NODES.check("TypedGraph", self.names(), only=("node", "label", "client", "split", "features"))
         read = [("ends", column) for column in self.ends]
         read += [("edge_features", column) for column in self.edge_names or ()]

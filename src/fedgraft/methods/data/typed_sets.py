@@ -9,8 +9,8 @@ import pandas as pd
 
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.option_groups import Grouped
-from fedgraft.contracts.ranges import OneOf
-from fedgraft.domains.typed.partitions import TypedDealing, TypedPartition, with_features
+from fedgraft.contracts.ranges import OneOf, PositiveInt
+from fedgraft.domains.typed.partitions import TypedPartition, with_features
 from fedgraft.domains.typed.published_sets import SETS, read_set
 from fedgraft.domains.typed.shards import TypedGraph
 from fedgraft.tables.table_files import Given
@@ -39,16 +39,12 @@ class TypedSets(Data[TypedGraph], Grouped):
 
     root: Path
     set: Annotated[str, OneOf(SETS)] = "acm"
-    clients: int = 20
+    clients: PositiveInt = 20
     dealt_by: TypedPartition = field(default=TypedPartition(), kw_only=True)
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._dealing()
 
     def load(self, seed: int) -> list[TypedGraph]:
         """Load one shard per client, dealt and split by `seed`."""
-        parts = self._dealing().deal(read_set(Path(self.root), self.set), seed)
+        parts = self.dealt_by.dealing("TypedSets", self.clients).deal(read_set(Path(self.root), self.set), seed)
         return [with_features(part) for part in parts]
 
     def questions(
@@ -57,6 +53,3 @@ class TypedSets(Data[TypedGraph], Grouped):
         """Return the tables, and one that says so where features are made of what a client holds."""
         made = {} if SETS[self.set].has_features else {"features": pd.DataFrame({"name": []}, dtype=object)}
         return {**tables, **made}
-
-    def _dealing(self) -> TypedDealing:
-        return self.dealt_by.dealing("TypedSets", self.clients)

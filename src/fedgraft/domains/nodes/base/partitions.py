@@ -65,10 +65,6 @@ _OPTIONS = {each.name for each in fields(NodeDealing)} - {"of"}
 class DealtNodes(Data[Shard]):
     """Part of data sets of one graph that is dealt to clients: options of `NodeDealing` by the same names."""
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        _ = self.dealing  # checks the options
-
     @property
     def dealing(self) -> NodeDealing:
         """How the graph is dealt and split."""
