@@ -79,7 +79,6 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(bool(self.label), "Edges.label", "the column of what is to be told of an edge", self.label)
-        self.check_tables()
         if self.edges is None:
             raise InputError("Edges.edges must be given: a .csv or .parquet file, a folder of them, or a DataFrame.")
 

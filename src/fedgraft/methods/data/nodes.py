@@ -75,7 +75,6 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], GraphTables[NodeShard]):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_tables()
         if self.matches and (self._is_object() or is_graph_file(self.nodes)):
             raise InputError(
                 "Nodes.source_client and Nodes.target_client must be left out where edges are in no table."

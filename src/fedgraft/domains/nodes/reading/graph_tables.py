@@ -72,8 +72,8 @@ class GraphTables(ScaledTables[Shard], OwnTables[Shard], MatchedData[Shard]):
     boundary: BoundaryOptions = field(default=BoundaryOptions(), kw_only=True)
     clients: NonNegativeInt = 0
 
-    def check_tables(self) -> None:
-        """Raise `InputError` for options that cannot be."""
+    def __post_init__(self) -> None:
+        super().__post_init__()
         owner = type(self).__name__
         self.boundary.check(owner)
         for table in self.schemas:
