@@ -28,9 +28,8 @@ from fedgraft.contracts import (
 from fedgraft.contracts.abilities import PlainModel, PooledTask, PredictingTask
 from fedgraft.contracts.abilities.tasks import VariantTask
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveFloat, PositiveInt
-from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.edge_data.edge_rows import EdgeRows
-from fedgraft.domains.edge_data.read_edges import ReadEdges
+from fedgraft.domains.edge_data.read_edges import ReadEdges, carried_by, unread
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.graphs import pyg_objects
 from fedgraft.domains.graphs.batches import Collator, GraphBatch, places

@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedgraft.contracts.labels import Labels
-from fedgraft.domains.edges.boosted import BoostedEdges
+from fedgraft.domains.edges.history import BoostedEdges
 from fedgraft.domains.edges.shards import EdgeShard
 from fedgraft.wire.layouts import Array
 

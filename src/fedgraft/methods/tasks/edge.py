@@ -28,11 +28,9 @@ from fedgraft.contracts import (
 )
 from fedgraft.contracts.abilities import Classified, PlainModel, PooledTask, PredictingTask
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
-from fedgraft.domains.edges.client_edges import EdgeData
-from fedgraft.domains.edges.edge_reader import plain_edges
 from fedgraft.domains.edges.exchange import EdgeExchange, alone
 from fedgraft.domains.edges.history import history_width
-from fedgraft.domains.edges.model import EdgeModel
+from fedgraft.domains.edges.model import EdgeData, EdgeModel, plain_edges
 from fedgraft.domains.edges.queries import EdgeQuery, split_edges_asked, with_asked
 from fedgraft.domains.edges.shards import EdgeShard, merge_edges
 from fedgraft.domains.labelled.labels_of_data import LabelsOfData

@@ -44,11 +44,10 @@ from fedgraft.domains.nodes.task.node_reader import plain_nodes
 from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.task.synthetic_nodes import SyntheticNodes
 from fedgraft.domains.nodes.task.views import NodeViews
-from fedgraft.domains.nodes.training.client_graph import NodeData
-from fedgraft.domains.nodes.training.losses import by_hand, losses_of, losses_with_back
+from fedgraft.domains.nodes.training.client_graph import NodeData, by_hand, losses_of, losses_with_back
 from fedgraft.domains.nodes.training.mended_graph import Mending
 from fedgraft.domains.nodes.training.model import NodeModel, network_of_nodes
-from fedgraft.domains.nodes.training.neighbours import Neighbours
+from fedgraft.domains.nodes.training.neighbour_sums import Neighbours
 from fedgraft.domains.publications import Published
 from fedgraft.errors import InputError, require
 from fedgraft.methods.answers.smoothed import Smoothed

@@ -31,7 +31,7 @@ from fedgraft.contracts import (
 from fedgraft.contracts.abilities import Classified, ObservedTask, PooledTask, PredictingTask
 from fedgraft.contracts.abilities.graphs import LocalGraphTask
 from fedgraft.contracts.ranges import NonNegativeInt
-from fedgraft.domains.edge_data.edge_notes import carried_by, unread
+from fedgraft.domains.edge_data.read_edges import carried_by, unread
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels.class_weights import BALANCED, PublishedCounts, shares_of, weighted, weights_of
 from fedgraft.domains.labels.classes import PROFILE, Classes, likeliest, profile_of
@@ -40,13 +40,10 @@ from fedgraft.domains.labels.metric_classes import MetricClasses
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
 from fedgraft.domains.notes import tell
 from fedgraft.domains.publications import Publications, Published
-from fedgraft.domains.typed.client_data import TypedData, feature_states
-from fedgraft.domains.typed.cross_client_answers import CrossClientTargets
+from fedgraft.domains.typed.client_data import CrossClientTargets, TypedData, TypedModel, feature_states, smoothed
 from fedgraft.domains.typed.metapath_graphs import carried_paths, cross_client_targets, metapath_matrix, unpassed
-from fedgraft.domains.typed.model import TypedModel
 from fedgraft.domains.typed.queries import TypedNodeQuery, split_typed_nodes_asked, with_new_nodes
 from fedgraft.domains.typed.shards import JOIN, TypedGraph, apart, merge_graphs, metapath_types, shortest_metapaths
-from fedgraft.domains.typed.smoothed_features import smoothed
 from fedgraft.errors import InputError, require
 from fedgraft.methods.answers.smoothed import Smoothed
 from fedgraft.methods.exchanges.no_exchange import NoExchange
