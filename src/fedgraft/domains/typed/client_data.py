@@ -78,14 +78,14 @@ class CrossClientTargets(Apart):
         shard: TypedGraph,
         rows: Mapping[str, Indices],
         joins: Sequence[sparse.csr_matrix],
-        inputs: Features | None = None,
+        inputs: "Features | None" = None,
     ) -> None:
         super().__init__(shard.label, rows)
         self._inputs = inputs
         self._joins = [_without_itself(matrix) for matrix in joins]
 
     @property
-    def inputs(self) -> Features | None:
+    def inputs(self) -> "Features | None":
         """As given."""
         return self._inputs
 
