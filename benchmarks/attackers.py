@@ -60,7 +60,7 @@ def run(cell: Cell, data: str) -> dict[str, Any]:
     """Run a cell; its scores."""
     torch.set_num_threads(1)
     changes = {"data.name": "pubmed", "data.root": data, "data.clients": CLIENTS, "selector": "all", "rounds": 12}
-    free = {"yardsticks": [], "runtime.workers": 0, "evaluation.every": 4, "seed": cell.seed}
+    free = {"baselines": [], "runtime.workers": 0, "evaluation.every": 4, "seed": cell.seed}
     experiment = load("fedlocal", {**changes, **free, "aggregation": RULES[cell.rule]})
     shards = list(experiment.data.load(experiment.seed))
     experiment = experiment.fitted(shards)

@@ -28,7 +28,7 @@ MEBIBYTE = (
     "model.hidden=1670",
 )
 """A recipe `fedacs` whose model is a mebibyte, and whose data are small."""
-ALIKE = ("selector.name=all", "training.schedule=constant", "yardsticks=[]", f"evaluation.every={ROUNDS}")
+ALIKE = ("selector.name=all", "training.schedule=constant", "baselines=[]", f"evaluation.every={ROUNDS}")
 """Every round is one message to each node, and one from it; scoring comes at the end."""
 
 

@@ -74,7 +74,7 @@ class Rounds:
 def measured(row: Row, device: str) -> dict[str, Any]:
     """Run it once; its figures."""
     root = {} if row.folder is None else {"data.root": str(ROOT / row.folder)}
-    fixed = {"rounds": row.rounds, "seed": 1, "yardsticks": [], "runtime.workers": 0, "runtime.device": device}
+    fixed = {"rounds": row.rounds, "seed": 1, "baselines": [], "runtime.workers": 0, "runtime.device": device}
     built = experiment.load(row.recipe, {**row.changes, **root, **fixed})
     watcher = Rounds()
     began = time.perf_counter()

@@ -31,7 +31,7 @@ WARM_UP = 3
 def built(root: str, model: str) -> tuple[Experiment, list]:
     """The recipe `graft_multigraph` with a model of two layers, and its clients' data."""
     changes = {"data.root": root, "model.name": model, "model.hidden": [WIDTH, WIDTH], "loss.dropout": 0.0}
-    found = experiment.load("graft_multigraph", {**changes, "yardsticks": []})
+    found = experiment.load("graft_multigraph", {**changes, "baselines": []})
     shards = list(found.shards())
     return found.fitted(shards), shards
 

@@ -14,7 +14,7 @@ from torch_geometric.data import Data
 from torch_geometric.loader import DataLoader
 from torch_geometric.nn import GINConv, global_add_pool
 
-from fedgraft.contracts import Draw, Stage, randomness
+from fedgraft.contracts import Batch, Stage, randomness
 from fedgraft.contracts.task import example_losses
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.engine.plan import Plan
@@ -32,7 +32,7 @@ class Training:
         examples = [plan.task.examples(data) for data in self.data]
         self.shares = [count / sum(examples) for count in examples]
 
-    def draws(self, client: int, number: int) -> Sequence[Draw]:
+    def draws(self, client: int, number: int) -> Sequence[Batch]:
         """A client's batches of a round."""
         g = randomness.generator(self.plan.seed, "train", number, client)
         blocks = self.plan.task.blocks(self.data[client])

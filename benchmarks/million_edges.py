@@ -29,7 +29,7 @@ import torch
 from fedgraft.experiment import experiment
 from memory import resident
 from scale_nodes import GIB, busy_seconds, workers
-from served import Served
+from served import ServedReply
 from workloads import federation
 
 EDGES = 5_000_000
@@ -90,7 +90,7 @@ def serve(pipe: Connection, size: Size) -> None:
     """The federation's end of the pipe: tell of reading and set-up, of every round asked for, and of the end."""
     torch.set_num_threads(1)
     began = time.perf_counter()
-    built = experiment.load(size.recipe, {**size.changes, "yardsticks": []}).agreed()
+    built = experiment.load(size.recipe, {**size.changes, "baselines": []}).agreed()
     shards = built.shards()
     built = built.fitted(shards)
     read = time.perf_counter()
@@ -114,7 +114,7 @@ def measure(names: Sequence[str], edges: int, processes: int, rounds: int) -> It
         recipe, write = CASES[name]
         with tempfile.TemporaryDirectory() as folder:
             size = Size(recipe, write(Path(folder), edges), processes)
-            with Served(serve, size) as served:
+            with ServedReply(serve, size) as served:
                 for number in range(1, rounds + 2):
                     served.round(number)
                 figures = {key: median(each[key] for each in served.rounds[1:]) for key in served.rounds[0]}

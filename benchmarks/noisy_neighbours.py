@@ -26,7 +26,7 @@ def recipe(clients: int, neighbours: int) -> Any:
     """Return the experiment; 0 neighbours are those of the formula."""
     changes = {
         **{"data.name": "blocks", "data.nodes": NODES * clients, "data.features": 500, "data.clients": clients},
-        **{"privacy.delta": 1e-6, "rounds": ROUNDS, "yardsticks": [], "runtime.workers": 0},
+        **{"privacy.delta": 1e-6, "rounds": ROUNDS, "baselines": [], "runtime.workers": 0},
         **{"secure_sum.neighbours": neighbours, "evaluation.at": "home", "checkpoint.every_seconds": 0},
     }
     return load("graft_node_private", changes)

@@ -16,7 +16,7 @@ RUNS = {
     "graphs": ("cefgl", "data.name=molecules"),
     "nodes": ("fedais", "data.name=blocks", "data.clients=20"),
 }
-COMMON = ("rounds=5", "yardsticks=[]", "runtime.workers=0", "--seed", "1", "--quiet", "--json")
+COMMON = ("rounds=5", "baselines=[]", "runtime.workers=0", "--seed", "1", "--quiet", "--json")
 
 
 def run(arguments: tuple[str, ...], portable: bool) -> Round:

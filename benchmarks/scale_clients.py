@@ -35,7 +35,7 @@ from fedgraft.runtimes.processes import Processes
 from fedgraft.runtimes.ray import Ray
 from memory import resident
 from scale_nodes import busy_seconds, workers
-from served import Served
+from served import ServedReply
 from timing import in_turns, ratio
 from workloads import NEVER, federation
 
@@ -134,8 +134,8 @@ def measure(name: str, runtime: str, sizes: Sequence[int], rounds: int) -> list[
     found = []
     for clients in sizes:
         with ExitStack() as stack:
-            first = stack.enter_context(Served(serve, Size(name, sizes[0], runtime)))
-            this = stack.enter_context(Served(serve, Size(name, clients, runtime)))
+            first = stack.enter_context(ServedReply(serve, Size(name, sizes[0], runtime)))
+            this = stack.enter_context(ServedReply(serve, Size(name, clients, runtime)))
             in_turns({"first": first.round, "this": this.round}, rounds, WARM_UP)
             cost = {
                 who: [each["processor_seconds"] for each in served.rounds[WARM_UP:]]

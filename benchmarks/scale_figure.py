@@ -6,7 +6,7 @@ from typing import Any
 import plotly.graph_objects as go
 from plotly.subplots import make_subplots
 
-from fedgraft.reports.figures.figure_style import RUN_MARKERS, YARDSTICK, lay_out, run_colour
+from fedgraft.reports.figures.figure_style import BASELINE, RUN_MARKERS, lay_out, run_colour
 
 WIDTH, HEIGHT = 1200, 680
 PANELS = ("nodes", "edges", "clients")
@@ -66,7 +66,7 @@ def _add_reddit(made: go.Figure, points: Sequence[Mapping[str, Any]]) -> None:
                     y=[point[key]],
                     name=f"Reddit's size: {point['nodes']:,} nodes, {point['edges'] / 1e6:.0f} million edges",
                     mode="markers",
-                    marker={"symbol": "star", "size": 14, "color": YARDSTICK},
+                    marker={"symbol": "star", "size": 14, "color": BASELINE},
                     showlegend=(row, column) == (1, 1),
                 )
                 made.add_trace(mark, row=row, col=column)

@@ -28,7 +28,7 @@ import torch
 
 from fedgraft.experiment import experiment
 from memory import resident
-from served import Served
+from served import ServedReply
 from timing import in_turns, ratio
 from workloads import federation
 
@@ -177,7 +177,7 @@ def measure(sizes: Sequence[Size], repeats: int, together: bool) -> Iterator[dic
     first: list[float] = []
     for group in [sizes] if together else [[size] for size in sizes]:
         with ExitStack() as stack:
-            running = [stack.enter_context(Served(serve, size)) for size in group]
+            running = [stack.enter_context(ServedReply(serve, size)) for size in group]
             for size, served in zip(group, running, strict=True):
                 for number in range(1, warm_up(size) + 1):
                     served.round(number)
@@ -199,7 +199,7 @@ def warm_up(size: Size) -> int:
     return round(WARM_UP * size.clients)
 
 
-def _from(served: Served) -> Callable[[int], None]:
+def _from(served: ServedReply) -> Callable[[int], None]:
     done = len(served.rounds)
     return lambda number: served.round(done + number)
 

@@ -45,7 +45,7 @@ class Cost:
 
     milliseconds: float
     megabytes: float
-    terms: float
+    explanation: float
     cohort: int
 
 
@@ -117,7 +117,7 @@ class Choosing:
         selection = selector.select(self.state, view, draws[1])
         spent += time.process_time() - began
         began = time.process_time()
-        selector.terms(self.state, view)
+        selector.explanation(self.state, view)
         explained = time.process_time() - began
         chosen = selection.clients
         names = sorted(selector.reports - {"update"})
@@ -189,7 +189,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         clients = Clients(count, min(COHORT, count // 10), FLOATS)
         for name in wanted if count <= CLIENTS else [name for name in wanted if name in MILLION]:
             found = cost(name, clients, options.rounds)
-            numbers = f"{found.milliseconds:8.1f} {found.terms:9.1f} {found.megabytes:7.1f}"
+            numbers = f"{found.milliseconds:8.1f} {found.explanation:9.1f} {found.megabytes:7.1f}"
             print(f"{name:16} {count:9,} {found.cohort:7,} {numbers}", flush=True)
 
 

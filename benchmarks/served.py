@@ -6,7 +6,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 
-class Served:
+class ServedReply:
     """A federation in a process of its own.
 
     Args:
@@ -44,7 +44,7 @@ class Served:
         self._process.join()
         return last
 
-    def __enter__(self) -> "Served":
+    def __enter__(self) -> "ServedReply":
         return self
 
     def __exit__(self, *_: object) -> None:

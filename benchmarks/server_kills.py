@@ -27,7 +27,7 @@ from federations import begun, call, names_in, site_begun
 
 RECIPE = (
     *("fedacs", "data.name=shops", "data.clients=3", "data.users=300", "data.items=200", "data.count=6000"),
-    *("rounds=60", "evaluation.every=30", "yardsticks=[]", "checkpoint.every_seconds=0"),
+    *("rounds=60", "evaluation.every=30", "baselines=[]", "checkpoint.every_seconds=0"),
 )
 WAIT_SECONDS = 600.0
 """How long anything may take; what takes longer counts as one that never goes on."""

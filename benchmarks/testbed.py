@@ -31,7 +31,7 @@ IDLE_SECONDS = 10.0
 
 def measure(root: Path, mbits: Sequence[float], recipe: Sequence[str], rounds: int) -> dict[str, Any]:
     """Run a recipe over such links, and return its figures beside those of the simulated clock."""
-    changes = [f"rounds={rounds}", "yardsticks=[]", "checkpoint.every_seconds=0"]
+    changes = [f"rounds={rounds}", "baselines=[]", "checkpoint.every_seconds=0"]
     made, options = [*recipe, *changes], ("--host", SERVER)
     with network(mbits) as spaces, federation(root, made, *options, spaces=spaces) as fed:
         server = spaces[0]

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from fedgraft.contracts import Draw, randomness
+from fedgraft.contracts import Batch, randomness
 from fedgraft.contracts.values import Losses
 from fedgraft.domains.typed.shards import TypedGraph
 from fedgraft.engine.plan import Plan
@@ -28,7 +28,7 @@ CLIENTS, COHORT, WARM_UP = 20, 4, 15
 ACM = {"papers": 200, "features": 1902, "classes": 3, "authors": 2400, "venues": 20, "sparse": True}
 DBLP = {"papers": 200, "features": 334, "classes": 4, "authors": 3600, "venues": 5, "sparse": True}
 """Made-up graphs of about the sizes of ACM and DBLP."""
-PLAIN = {"sharing": {"name": "fedavg"}, "sampler": {"name": "all"}, "training.schedule": "constant", "yardsticks": []}
+PLAIN = {"sharing": {"name": "fedavg"}, "sampler": {"name": "all"}, "training.schedule": "constant", "baselines": []}
 """What differs from the recipe `rafhgl`: agents and prototypes are work that the bare loop has not."""
 
 
@@ -73,7 +73,7 @@ class Floor:
             self._optimizer.reset(self.plan.training.learning_rate)
             blocks = self.plan.task.blocks(self._data[client])
             for _ in range(self.plan.training.epochs):
-                step(self.plan, self.flat, self._optimizer, self._data[client], Draw(blocks[0]))
+                step(self.plan, self.flat, self._optimizer, self._data[client], Batch(blocks[0]))
             total.add_(self.flat.vector, alpha=self._examples[client] / every)
         self.model = total
 
@@ -83,7 +83,7 @@ class Floor:
         return self.flat.read()
 
 
-def step(plan: Plan, flat: Any, optimizer: Optimizer, data: Any, draw: Draw) -> None:
+def step(plan: Plan, flat: Any, optimizer: Optimizer, data: Any, draw: Batch) -> None:
     """One step on the nodes of a draw."""
     flat.gradient.zero_()
     losses = plan.task.loss(flat.module, data, draw, None)

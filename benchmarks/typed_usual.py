@@ -12,7 +12,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import HANConv
 
-from fedgraft.contracts import Draw
+from fedgraft.contracts import Batch
 from fedgraft.domains.typed.client_data import feature_states
 from fedgraft.domains.typed.metapath_graphs import metapath_matrix
 from fedgraft.domains.typed.shards import TypedGraph
@@ -46,7 +46,7 @@ class Ours:
         self.data: Any = self.plan.task.prepare(self.part, {})
         self.flat = self.plan.build_model()
         self._optimizer = Optimizer(self.plan.training, self.flat)
-        self._draw = Draw(np.arange(self.plan.task.examples(self.data)))
+        self._draw = Batch(np.arange(self.plan.task.examples(self.data)))
 
     def round(self, number: int) -> None:
         """Some steps."""

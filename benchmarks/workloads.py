@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import torch
 from torch import nn
 
-from fedgraft.contracts import Draw, Runtime, Selector, Sums, Task
+from fedgraft.contracts import Batch, Runtime, Selector, Sums, Task
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.clock.simulated_clock import Clock
@@ -153,7 +153,7 @@ class Idle(Task[int, int]):
         """The other task's model."""
         return self.model_of.model(g)
 
-    def loss(self, model: nn.Module, data: int, draw: Draw, encoded: torch.Tensor | None) -> torch.Tensor:
+    def loss(self, model: nn.Module, data: int, draw: Batch, encoded: torch.Tensor | None) -> torch.Tensor:
         """Of one number of the model."""
         return (model.get_parameter("out.bias") - 1.0) ** 2
 

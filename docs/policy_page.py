@@ -29,14 +29,14 @@ what it tells of the client's data. One gate in the client lets out what the sit
 ```
 fedgraft policy check policy.toml graft_node     # what the recipe has a client tell, and each rule that it breaks
 fedgraft node nodes/ann --data ann.csv --policy policy.toml
-fedgraft run graft_node policy.least_examples=20 # the same in a simulation
+fedgraft run graft_node policy.min_examples=20 # the same in a simulation
 ```
 
 ```toml
 [policy]
 purposes = ["model", "halo", "statistics", "evaluation"]
 capabilities = ["update", "sizes", "losses", "scores"]
-least_examples = 100
+min_examples = 100
 networks = ["mlp", "sage"]
 most_parameters_per_example = 20
 most_rounds = 200
@@ -52,7 +52,7 @@ server = "sha256:0f3a..."  # 'fedgraft federation init' says it
 | `capabilities` | what messages may tell of a client | the same |
 | `networks` | names of `[model]` that are trained | the same |
 | `most_rounds` | rounds of a run | the same |
-| `least_examples` | training examples that a client must have | the client takes no part, and is named |
+| `min_examples` | training examples that a client must have | the client takes no part, and is named |
 | `least_of_class` | training examples that each class must have of which the client has any, and each user where it \
 tells of users, for counts, sums and means over these to leave outside masked sums | the message stays |
 | `most_parameters_per_example` | size of the model that travels, for each training example | the same |

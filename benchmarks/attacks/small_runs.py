@@ -14,7 +14,7 @@ from fedgraft.experiment.experiment import Experiment, load
 from fedgraft.experiment.running.runner import execute
 from fedgraft.testing.runs import Around, Reply, here, play
 
-FREE: Final[dict[str, Any]] = {"rounds": 2, "yardsticks": [], "runtime.workers": 0}
+FREE: Final[dict[str, Any]] = {"rounds": 2, "baselines": [], "runtime.workers": 0}
 RATINGS: Final[dict[str, Any]] = {
     "data.users": 60,
     "data.items": 80,

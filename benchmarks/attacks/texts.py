@@ -77,7 +77,7 @@ def code(g: np.random.Generator, folder: Path) -> Iterator[Outcome]:
         if number % 3:
             content = bytes_changed([content, *honest.values()], g)
         (raw / f"ind.cora.{one_of(PARTS, g)}").write_bytes(content)
-        made = load("fedais", {"data.name": "cora", "data.root": str(folder), "data.clients": 2, "yardsticks": []})
+        made = load("fedais", {"data.name": "cora", "data.root": str(folder), "data.clients": 2, "baselines": []})
         found = outcome(partial(_loaded, made), (FedgraftError, MemoryError))
         if mark.exists():
             mark.unlink()
@@ -104,7 +104,7 @@ def _class_of_others(folder: Path, mark: Path) -> Outcome:
     store("graft_node", at, stop=1)
     (folder / "evilmod.py").write_text(f"open({str(mark)!r}, 'w')\n")
     text = (at / "experiment.toml").read_text()
-    (at / "experiment.toml").write_text(text.replace("yardsticks = []", 'yardsticks = ["evilmod:Class"]'))
+    (at / "experiment.toml").write_text(text.replace("baselines = []", 'baselines = ["evilmod:Class"]'))
     before = Path.cwd()
     os.chdir(folder)
     code, said = run(["resume", at, "-q"], folder / "log")
@@ -157,7 +157,7 @@ def _named(text: str, where: str, folder: Path) -> Outcome:
     table["rating"] = 1 + ids % 5
     table[where] = text + table[where]
     asked = table[["user", "item", "client"]].head(3)
-    free = {"rounds": 1, "runtime": {"workers": 0}, "yardsticks": ["global_mean"], "progress": False}
+    free = {"rounds": 1, "runtime": {"workers": 0}, "baselines": ["global_mean"], "progress": False}
     out, page, answers = folder / "run", folder / "page.html", folder / "answers.csv"
     asked.to_csv(folder / "asked.csv", index=False)
 

@@ -132,12 +132,12 @@ def test_ids_that_are_floats_are_whole_numbers(tmp_path: Path) -> None:
 
 def test_minus_one_is_told_where_it_is_a_class(caplog: pytest.LogCaptureFixture) -> None:
     assert loaded([-1, 0, 1, 1] * 5)[0].classes == ("-1", "0", "1")
-    assert "'-1' is taken for a class; where it stands for an unknown one, set data.unknown = '-1'." in caplog.text
+    assert "'-1' is taken for a class; where it stands for an unknown one, set data.na_labels = '-1'." in caplog.text
 
 
-@pytest.mark.parametrize("unknown", ["-1", -1, -1.0, ("-1", "?"), ["?", -1]])
-def test_what_stands_for_an_unknown_class(unknown: object, caplog: pytest.LogCaptureFixture) -> None:
-    shards = loaded([-1, 0, 1, "-1.0"] * 5, unknown=unknown)
+@pytest.mark.parametrize("na_labels", ["-1", -1, -1.0, ("-1", "?"), ["?", -1]])
+def test_what_stands_for_an_unknown_class(na_labels: object, caplog: pytest.LogCaptureFixture) -> None:
+    shards = loaded([-1, 0, 1, "-1.0"] * 5, na_labels=na_labels)
     assert shards[0].classes == ("0", "1")
     assert sum((shard.label < 0).sum() for shard in shards) == 10
     assert all((shard.split[shard.label < 0] == -1).all() for shard in shards)
@@ -145,10 +145,10 @@ def test_what_stands_for_an_unknown_class(unknown: object, caplog: pytest.LogCap
 
 
 def test_what_stands_for_an_unknown_number() -> None:
-    shards = loaded([-1.0, 0.5, 2, "none"] * 5, labels="numbers", unknown=("-1", "none"))
+    shards = loaded([-1.0, 0.5, 2, "none"] * 5, labels="numbers", na_labels=("-1", "none"))
     assert sum(np.isnan(shard.label).sum() for shard in shards) == 10
     with pytest.raises(InputError, match="'label' is empty in every row"):
-        loaded([-1] * 20, unknown="-1")
+        loaded([-1] * 20, na_labels="-1")
 
 
 @pytest.mark.parametrize("labels", ["classes", "numbers"])
@@ -156,9 +156,9 @@ def test_graphs_of_unknown_label_are_left_out(labels: str, caplog: pytest.LogCap
     rows = pd.DataFrame({"graph": range(12), "label": [-1, 1, 2] * 4})
     atoms = pd.DataFrame({"graph": np.repeat(range(12), 2), "node": [0, 1] * 12, "kind": "C", "charge": 1.0})
     bonds = pd.DataFrame({"graph": range(12), "source": 0, "target": 1})
-    (shard,) = Graphs(rows, atoms, bonds, unknown="-1", labels=labels).load(0)  # type: ignore[arg-type]
+    (shard,) = Graphs(rows, atoms, bonds, na_labels="-1", labels=labels).load(0)  # type: ignore[arg-type]
     assert shard.ids.tolist() == ["1", "2", "4", "5", "7", "8", "10", "11"]
     assert (shard.nodes, shard.edges.shape) == (16, (2, 16))
     assert "4 graphs of unknown label left out." in caplog.messages
-    with pytest.raises(InputError, match=r"every 'label' is unknown \(data.unknown\); graphs need a label"):
-        Graphs(rows, atoms, bonds, unknown=("-1", 1, 2)).load(0)
+    with pytest.raises(InputError, match=r"every 'label' is unknown \(data.na_labels\); graphs need a label"):
+        Graphs(rows, atoms, bonds, na_labels=("-1", 1, 2)).load(0)

@@ -45,7 +45,7 @@ def test_plain_methods_have_no_abilities_and_the_defaults_hold():
 
 def test_a_task_that_tells_no_details_is_chosen_by_its_score():
     plan, sums = toy().plan, {"squared_error": 8.0, "count": 2.0}
-    assert plan.task.choice(sums) == plan.task.score(sums) == 2.0
+    assert plan.task.selection_metric(sums) == plan.task.score(sums) == 2.0
     assert plan.task.measures(sums) == {"rmse": 2.0}
     assert math.isnan(plan.task.mean_loss(sums))
 

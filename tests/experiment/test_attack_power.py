@@ -14,7 +14,7 @@ from fedgraft.experiment.storage.run_folder import RunFolder
 
 pytestmark = [pytest.mark.data, pytest.mark.slow]
 
-COMMON = {"secure_sum.name": "clear", "yardsticks": [], "runtime.workers": 0, "evaluation.every": 30}
+COMMON = {"secure_sum.name": "clear", "baselines": [], "runtime.workers": 0, "evaluation.every": 30}
 PUBMED = {"data.root": "Planetoid", "data.clients": 100}
 NCI1 = {"data.root": "TUDataset", "data.sets": "NCI1", "data.clients": 10}
 CIAO = {"data.root": "ciao", "data.name": "ciao", "rounds": 1, "training.epochs": 1}

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from fedgraft.engine.server.rounds.trained import TOGETHER
+from fedgraft.engine.server.rounds.train_replies import TOGETHER
 from fedgraft.errors import InputError
 from fedgraft.experiment.attacking.attacks import KINDS, attacked
 from fedgraft.experiment.attacking.guesses import area, losses_of
@@ -31,7 +31,7 @@ LEARNT_BY_HEART = {
     "codec.name": "identity",
     "evaluation.every": 6,
     "runtime.workers": 0,
-    "yardsticks": [],
+    "baselines": [],
 }
 PRIVATE = {
     "data.name": "blocks",
@@ -41,7 +41,7 @@ PRIVATE = {
     "rounds": 6,
     "privacy.delta": 1e-4,
     "runtime.workers": 0,
-    "yardsticks": [],
+    "baselines": [],
 }
 
 
@@ -145,7 +145,7 @@ def test_canaries_in_statistics_of_ratings(epsilon, unit, tmp_path):
     """Without noise the sums tell all; with noise less than what is claimed."""
     changes = {"data.users": 400, "data.items": 200, "data.count": 3000, "data.clients": 4, "rounds": 1}
     changes |= {"training.epochs": 1, "secure_sum.name": "clear", "privacy.unit": unit, "privacy.epsilon": epsilon}
-    changes |= {"privacy.delta": 1e-5 if unit else 0.0, "yardsticks": [], "runtime.workers": 0}
+    changes |= {"privacy.delta": 1e-5 if unit else 0.0, "baselines": [], "runtime.workers": 0}
     execute(load("graft_rating_private", changes), tmp_path / "run")
     run = FinishedRun(RunFolder.open(tmp_path / "run"))
     found = attacked(run, count=200)

@@ -24,7 +24,7 @@ from fedgraft.experiment.running.runner import execute
 from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.experiment.storage.run_folder import RunFolder
 
-COMMON = {"secure_sum.name": "clear", "runtime.workers": 0, "yardsticks": [], "privacy.delta": 1e-5}
+COMMON = {"secure_sum.name": "clear", "runtime.workers": 0, "baselines": [], "privacy.delta": 1e-5}
 NODES = {
     **COMMON,
     "data.name": "blocks",

@@ -16,7 +16,7 @@ from fedgraft.experiment.storage.run_folder import RunFolder
 
 BLOCKS = {
     **{"data.name": "blocks", "data.nodes": 1600, "data.clients": 80, "data.features": 20, "runtime.workers": 0},
-    **{"rounds": 5, "evaluation.every": 5, "yardsticks": [], "privacy.epsilon": 1.0, "privacy.delta": 1e-3},
+    **{"rounds": 5, "evaluation.every": 5, "baselines": [], "privacy.epsilon": 1.0, "privacy.delta": 1e-3},
     "training.epochs": 1,
 }
 EVERYBODY = {**BLOCKS, "selector.name": "all", "privacy.target_quantile": 0.0, "privacy.clip": 0.1}

@@ -19,7 +19,7 @@ from helpers.resumed_runs import resumed_alike, worked_alike
 CLIENTS, COHORT = 40, 10
 BLOCKS = {
     **{"data.name": "blocks", "data.nodes": 600, "data.clients": CLIENTS, "data.features": 8},
-    **{"selector.clients": COHORT, "rounds": 6, "evaluation.every": 3, "yardsticks": []},
+    **{"selector.clients": COHORT, "rounds": 6, "evaluation.every": 3, "baselines": []},
     **{"privacy.epsilon": 20.0, "privacy.delta": 1e-3, "checkpoint.every_seconds": 0, "runtime.workers": 0},
 }
 
@@ -145,7 +145,7 @@ def test_a_start_adds_up_and_one_whose_server_was_trusted_does_not_hide_from_it(
     told = [row["epsilon"] for each in (claim, second) for row in each["adversaries"] if "told" in row["adversary"]]
     assert told[1] == pytest.approx(2 * told[0])
     hidden = {"data.name": "blocks", "data.nodes": 600, "data.clients": CLIENTS, "data.features": 8, "rounds": 1}
-    changes = {**hidden, "privacy.unit": "client", "privacy.delta": 1e-3, "secure_sum.name": "clear", "yardsticks": []}
+    changes = {**hidden, "privacy.unit": "client", "privacy.delta": 1e-3, "secure_sum.name": "clear", "baselines": []}
     with pytest.raises(InputError, match=r"the server of that run was trusted: privacy\.name = 'central' here"):
         runner.execute(load("graft_node_private", changes), tmp_path / "third", start=start_from(first[1]))
 

@@ -16,7 +16,7 @@ from helpers.stored_runs import Stops
 
 CHANGES = {
     **{"data.name": "blocks", "data.nodes": 300, "data.clients": 6, "data.features": 6, "selector.clients": 3},
-    **{"rounds": 4, "yardsticks": [], "privacy.epsilon": 60.0, "privacy.delta": 1e-3, "privacy.target_quantile": 0.0},
+    **{"rounds": 4, "baselines": [], "privacy.epsilon": 60.0, "privacy.delta": 1e-3, "privacy.target_quantile": 0.0},
 }
 SECRET = "server_secret"
 
@@ -28,7 +28,7 @@ def federation(tmp_path):
     def make(name, allowed=None):
         names, root = [], tmp_path / name
         paths = shard(experiments.load("graft_node_central", CHANGES), root / "shards", lambda n, *_: names.append(n))
-        changes = {"runtime.name": "sites", "yardsticks": [], "checkpoint.every_seconds": 0}
+        changes = {"runtime.name": "sites", "baselines": [], "checkpoint.every_seconds": 0}
         experiment = experiments.load(str(root / "shards" / "recipe.toml"), changes)
         return experiment, LocalSites(experiment, [[str(path)] for path in paths], names, root / "nodes", allowed)
 

@@ -14,7 +14,7 @@ from helpers.site_tables import CLIENTS
 from helpers.site_tables import nodes as tables_of_nodes
 
 DATA = {key: value for key, value in SMALL.items() if key.startswith("data.")}
-ONCE = {**DATA, "codec": "identity", "runtime.workers": 0, "yardsticks": [], "checkpoint.every_seconds": 0}
+ONCE = {**DATA, "codec": "identity", "runtime.workers": 0, "baselines": [], "checkpoint.every_seconds": 0}
 PLAIN = {**ONCE, "inputs.propagate": 0, "answers.class_prior": False, "answers.local_fit": False}
 """The model alone, of features as they are."""
 SEVERAL = {**ONCE, "rounds": 4, "selector": {"name": "random", "clients": 2}}
@@ -107,7 +107,7 @@ def test_numbers_are_told_too(tmp_path):
 
 def test_sites_end_as_one_machine_does(tmp_path):
     nodes, edges = tables_of_nodes()
-    given = {"data.name": "nodes", "data.features": ["f0", "f1", "f2", "f3"], "yardsticks": [], "runtime.workers": 0}
+    given = {"data.name": "nodes", "data.features": ["f0", "f1", "f2", "f3"], "baselines": [], "runtime.workers": 0}
     nodes.to_csv(tmp_path / "nodes.csv", index=False)
     edges.to_csv(tmp_path / "edges.csv", index=False)
     here = load(

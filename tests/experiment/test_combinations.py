@@ -61,7 +61,7 @@ TINY = {
     "task.walks": 4,
     "task.degrees": 4,
     "runtime.workers": 0,
-    "yardsticks": [],
+    "baselines": [],
 }
 
 

@@ -15,7 +15,7 @@ from helpers.tiny import TINY
 
 pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="torch sees no CUDA device here")
 
-TYPED = {"data.clients": 3, "selector.clients": 2, "rounds": 2, "runtime.workers": 0, "yardsticks": []}
+TYPED = {"data.clients": 3, "selector.clients": 2, "rounds": 2, "runtime.workers": 0, "baselines": []}
 BLOCKS = {name: SMALL[name] for name in SMALL if "sampler" not in name} | {"selector": {"name": "all"}}
 del BLOCKS["selector.clients"]
 CASES = {
@@ -28,10 +28,10 @@ CASES = {
     "aggregates": ("fedgcn", BLOCKS),
     "sampled": ("fedgraph", BLOCKS),
     "smoothed": ("graft_node", BLOCKS),
-    "subtrees": ("graft_graph", {"data.clients": 4, "data.graphs": 20, "rounds": 2, "yardsticks": []}),
+    "subtrees": ("graft_graph", {"data.clients": 4, "data.graphs": 20, "rounds": 2, "baselines": []}),
     "links": ("links", {name: BLOCKS[name] for name in BLOCKS if name != "model.hidden"}),
     "node numbers": ("node_regression", BLOCKS),
-    "graph numbers": ("graph_regression", {"data.clients": 4, "data.graphs": 20, "rounds": 2, "yardsticks": []}),
+    "graph numbers": ("graph_regression", {"data.clients": 4, "data.graphs": 20, "rounds": 2, "baselines": []}),
     "typed": ("rafhgl", TYPED),
     "kept moments": ("fedall", BLOCKS | {"training.keep_moments": True, "training.proximal": 0.1}),
     "server moments": ("fedall", BLOCKS | {"server_optimizer.name": "fedyogi"}),

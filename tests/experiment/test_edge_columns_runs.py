@@ -21,7 +21,7 @@ MODELS: dict[str, dict[str, Any]] = {
         "options": {"hidden_channels": 16, "num_layers": 2, "edge_dim": 2},
     },
 }
-WITHOUT = {"runtime.workers": 0, "yardsticks": []}
+WITHOUT = {"runtime.workers": 0, "baselines": []}
 
 
 @pytest.fixture(scope="module")

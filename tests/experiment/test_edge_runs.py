@@ -27,7 +27,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def experiment(root: Path):
-    fixed = {"data.root": str(root), "data.clients": 3, "rounds": ROUNDS, "runtime.workers": 0, "yardsticks": []}
+    fixed = {"data.root": str(root), "data.clients": 3, "rounds": ROUNDS, "runtime.workers": 0, "baselines": []}
     return lambda **changes: load("graft_edge", {**fixed, **changes})
 
 
@@ -74,9 +74,9 @@ def test_processes_and_a_stop_change_no_bit(experiment, whole_run, tmp_path: Pat
     assert resume(tmp_path / "run", rounds=ROUNDS)["digest"] == alone["digest"]
 
 
-def test_yardsticks_of_one_place_and_of_each_client_alone(experiment) -> None:
-    summary = execute(experiment(rounds=2, yardsticks=["local_only", "centralised"]))
-    assert {*summary["yardsticks"]} >= {"local_only", "centralised"}
+def test_baselines_of_one_place_and_of_each_client_alone(experiment) -> None:
+    summary = execute(experiment(rounds=2, baselines=["local_only", "centralised"]))
+    assert {*summary["baselines"]} >= {"local_only", "centralised"}
 
 
 def test_later_ratings_change_no_score_before_them(root: Path, tmp_path: Path) -> None:
@@ -87,14 +87,14 @@ def test_later_ratings_change_no_score_before_them(root: Path, tmp_path: Path) -
     changed.loc[late, "feature"] = np.random.default_rng(1).permutation(table.loc[late, "feature"])
     changed.loc[late, ["from", "to"]] = table.loc[late, ["to", "from"]].to_numpy()
     changed.to_csv(tmp_path / "soc-sign-bitcoinotc.csv", index=False)
-    fixed = {"data.clients": 3, "rounds": 3, "runtime.workers": 0, "yardsticks": []}
+    fixed = {"data.clients": 3, "rounds": 3, "runtime.workers": 0, "baselines": []}
     one, other = (execute(load("graft_edge", {**fixed, "data.root": str(each)})) for each in (root, tmp_path))
     assert one["validation"] == other["validation"]
     assert one["test"] != other["test"]
 
 
 def test_new_ratings_are_told_between_known_and_new_members(root: Path, tmp_path: Path) -> None:
-    changes = {"data.root": str(root), "data.clients": 3, "rounds": ROUNDS, "runtime.workers": 0, "yardsticks": []}
+    changes = {"data.root": str(root), "data.clients": 3, "rounds": ROUNDS, "runtime.workers": 0, "baselines": []}
     fedgraft.run("graft_edge", out=tmp_path / "run", overrides=changes, progress=False)
     asked = pd.DataFrame({"source": ["20", "21", "new", "22"], "target": ["1", "30", "2", "other"]})
     run = fedgraft.open(tmp_path / "run")
@@ -109,7 +109,7 @@ def test_new_ratings_are_told_between_known_and_new_members(root: Path, tmp_path
 
 def test_columns_of_an_edge_are_asked_for_by_name(tmp_path: Path) -> None:
     toy = {"name": "helpers.toy_edges:ToyEdges", "edges": 200, "clients": 2}
-    changes = {"data": toy, "rounds": 2, "runtime.workers": 0, "yardsticks": []}
+    changes = {"data": toy, "rounds": 2, "runtime.workers": 0, "baselines": []}
     run = fedgraft.run("graft_edge", out=tmp_path / "run", overrides=changes, progress=False)
     asked = pd.DataFrame({"source": ["1"], "target": ["2"]})
     with pytest.raises(InputError, match=r"predict\.edges: no column '0', which the model reads of an edge\."):
@@ -122,7 +122,7 @@ def test_columns_of_an_edge_are_asked_for_by_name(tmp_path: Path) -> None:
 
 def test_what_cannot_be_exported_says_so_in_one_line(tmp_path: Path) -> None:
     toy = {"name": "helpers.toy_edges:ToyEdges", "edges": 200, "clients": 2}
-    changes = {"data": toy, "model": {"name": "pyg", "hidden": 4}, "rounds": 1, "runtime.workers": 0, "yardsticks": []}
+    changes = {"data": toy, "model": {"name": "pyg", "hidden": 4}, "rounds": 1, "runtime.workers": 0, "baselines": []}
     run = fedgraft.run("graft_edge", out=tmp_path / "run", overrides=changes, progress=False)
     with pytest.raises(InputError, match=r"^Encoder 'pyg' has layers of another library, and cannot be exported"):
         run.export(folder=tmp_path / "model")

@@ -39,7 +39,7 @@ CHAIN = [{"name": "float16"}, {"name": "quantized", "bits": 4}]
 
 
 def test_what_is_left_out_has_a_default():
-    built = build(Recipe("toy", {"data": {"name": "helpers.toy:Lines"}, "selector": "all", "yardsticks": []}))
+    built = build(Recipe("toy", {"data": {"name": "helpers.toy:Lines"}, "selector": "all", "baselines": []}))
     assert built.recipe.sections["sampler"] == {"name": "all", "batch_size": 0, "batches": 0, "refresh": False}
     assert built.recipe.sections["sharing"] == {"name": "fedavg", "weights": "examples"}
     assert built.recipe.sections["codec"] == {"name": "identity"}
@@ -47,11 +47,11 @@ def test_what_is_left_out_has_a_default():
     assert (built.seed, built.stopping.rounds, built.stopping.bytes) == (1, 60, 0)
 
 
-def test_default_yardsticks_are_those_of_the_task():
+def test_default_baselines_are_those_of_the_task():
     content = {"data": {"name": "helpers.toy:Lines"}, "selector": {"name": "all"}}
-    assert build(Recipe("toy", content)).yardsticks == ()
-    assert build(Recipe("shops", {**content, "data": "shops", "model": "gcn"})).yardsticks == RATINGS
-    assert build(Recipe("assays", {**content, "data": "molecules", "model": "gin"})).yardsticks == (
+    assert build(Recipe("toy", content)).baselines == ()
+    assert build(Recipe("shops", {**content, "data": "shops", "model": "gcn"})).baselines == RATINGS
+    assert build(Recipe("assays", {**content, "data": "molecules", "model": "gin"})).baselines == (
         "majority",
         "wl_kernel",
     )
@@ -65,7 +65,7 @@ def test_the_resolved_recipe_gives_the_same_experiment_back():
         sampler={"batch_size": 8},
         budget={"bytes": "2kB", "seconds": 3},
         data={"name": "helpers.toy:Lines", "clients": 3},
-        yardsticks=["local_only"],
+        baselines=["local_only"],
         patience=4,
         description="a test",
     )
@@ -105,7 +105,7 @@ def test_paths_become_absolute_and_nothing_else_does(tmp_path, monkeypatch):
 
 def test_what_no_file_can_hold_is_refused_when_stored():
     data = {"name": "test_experiment:Held", "table": object()}
-    built = build(Recipe("toy", {"data": data, "selector": "all", "yardsticks": []}))
+    built = build(Recipe("toy", {"data": data, "selector": "all", "baselines": []}))
     with pytest.raises(InputError, match="must be given as a file"):
         built.to_toml()
 
@@ -216,7 +216,7 @@ def test_with_changes_is_an_override_of_the_resolved_recipe():
         ('selector.name="oort"', ("selector.name", "oort")),
         ("a.b=true", ("a.b", True)),
         ("a.b=x=y", ("a.b", "x=y")),
-        ("yardsticks=[]", ("yardsticks", [])),
+        ("baselines=[]", ("baselines", [])),
         ("codec=[{name='float16'}, 'quantized']", ("codec", [{"name": "float16"}, "quantized"])),
         ("description=", ("description", "")),
     ],
@@ -271,9 +271,9 @@ def test_any_text_is_an_override_or_an_input_error(text):
         ({"task": {"name": "rating"}}, r"^task\.name = 'rating' cannot use this data, which is for 'helpers.toy:Line'"),
         ({"task": {"widht": 2}}, r"^No task option named 'widht'\. Did you mean 'width'\?"),
         ({"model": {"name": "gcn"}}, r"^task 'helpers.toy:Line' has a model of its own"),
-        ({"yardsticks": ["global_men"]}, r"^No yardstick named 'global_men'\. Did you mean 'global_mean'\?"),
-        ({"yardsticks": ["global_mean"]}, r"^yardstick 'global_mean' is not for the task 'helpers.toy:Line'"),
-        ({"yardsticks": "global_mean"}, r"^yardsticks must be a list of names"),
+        ({"baselines": ["global_men"]}, r"^No baseline named 'global_men'\. Did you mean 'global_mean'\?"),
+        ({"baselines": ["global_mean"]}, r"^baseline 'global_mean' is not for the task 'helpers.toy:Line'"),
+        ({"baselines": "global_mean"}, r"^baselines must be a list of names"),
         ({"data": {}}, r"^\[data\] needs a name"),
         ({"alternatives": 3}, r"^alternatives must hold sections such as \[alternatives\.sharing\..*\]; got 3\.$"),
     ],

@@ -9,7 +9,7 @@ from fedgraft.experiment.running.runner import execute, resume
 from helpers.killed_runs import Killed
 
 BLOCKS = {"data.name": "blocks", "data.nodes": 90, "data.clients": 3, "model.hidden": [8], "answers.smoothing": 0}
-QUICK = {"rounds": 3, "runtime.workers": 0, "yardsticks": []}
+QUICK = {"rounds": 3, "runtime.workers": 0, "baselines": []}
 PASSED, TOO_MANY = "more than sending all data once takes", "more than there are clients"
 
 

@@ -11,7 +11,7 @@ from fedgraft.runtimes.federation.audit import FILE, read
 from helpers.local_sites import LocalSites
 
 CHANGES = {
-    **{"data.name": "blocks", "data.nodes": 400, "data.clients": 4, "data.features": 6, "yardsticks": []},
+    **{"data.name": "blocks", "data.nodes": 400, "data.clients": 4, "data.features": 6, "baselines": []},
     **{"privacy.delta": 1e-4, "evaluation.every": 1},
 }
 OWN = 60
@@ -29,7 +29,7 @@ def shards(tmp_path_factory):
 def ran(shards, root, rounds, own=OWN, **changes):
     """The summary, and the first site's lines about noise; `rounds` are the server's, `own` the nodes'."""
     recipe, data, names = shards
-    options = {"runtime.name": "sites", "yardsticks": [], **changes}
+    options = {"runtime.name": "sites", "baselines": [], **changes}
     sites = LocalSites(experiments.load(recipe, {**options, "rounds": own}), data, names, root / "nodes")
     summary = runner.execute(experiments.load(recipe, {**options, "rounds": rounds}), root / "run", sites=sites)
     lines = [line for line in read(root / "nodes" / names[0] / FILE) if "noise" in line]

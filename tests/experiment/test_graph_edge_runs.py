@@ -26,7 +26,7 @@ from helpers.toy_graphs import write_tu
 
 QUICK: dict[str, Any] = {
     "runtime.workers": 0,
-    "yardsticks": [],
+    "baselines": [],
     "rounds": 8,
     "evaluation.every": 4,
     "loss.dropout": 0.0,

@@ -14,7 +14,7 @@ from helpers.toy_runs import remembered, run, same, scripted, toy
 KEPT = {"training.keep_moments": True, "training.proximal": 0.1, "checkpoint.every_seconds": 0}
 MOLECULES = {"data.name": "molecules", "data.clients": 4, "data.graphs": 20, "model.hidden": 8, "rounds": 6}
 CASES = {
-    "staged, silent and private": ("cefgl", {**MOLECULES, "yardsticks": []}),
+    "staged, silent and private": ("cefgl", {**MOLECULES, "baselines": []}),
     "pausing for halo rows": ("fedais", SMALL),
     "written by hand, and others at the server": ("fedall", {**SMALL, "server_optimizer.name": "fedyogi"}),
 }

@@ -22,7 +22,7 @@ from fedgraft.runtimes.federation.envelope import opened as opened_as
 from fedgraft.runtimes.federation.node import Node
 from helpers.local_sites import LocalSites
 
-COMMON = {"data.clients": 3, "rounds": 2, "yardsticks": [], "privacy.delta": 1e-4, "privacy.shares": 3}
+COMMON = {"data.clients": 3, "rounds": 2, "baselines": [], "privacy.delta": 1e-4, "privacy.shares": 3}
 RECIPES = {
     "graft_node_private": {
         **{"data.name": "blocks", "data.nodes": 90, "data.features": 4, "evaluation.every": 2},
@@ -92,7 +92,7 @@ def prepared(request, tmp_path_factory):
     recipe, data = str(root / "shards" / "recipe.toml"), [[str(path)] for path in paths]
 
     def loaded(**more):
-        changes = {"runtime.name": "sites", "yardsticks": [], "checkpoint.every_seconds": 0, **more}
+        changes = {"runtime.name": "sites", "baselines": [], "checkpoint.every_seconds": 0, **more}
         return experiments.load(recipe, changes)
 
     clear = loaded(**{"secure_sum.name": "clear"})

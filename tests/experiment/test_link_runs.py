@@ -122,7 +122,7 @@ def test_from_python_tables_and_objects_without_classes_do(tables: Path) -> None
     ends = edges.map(lambda name: int(name[1:])).to_numpy().T
     graph = Data(x=torch.tensor(nodes[["age", "height"]].to_numpy()), edge_index=torch.tensor(ends))
     graph.client = nodes["client"].tolist()
-    quick = {"rounds": 1, "runtime": {"workers": 0}, "yardsticks": [], "progress": False}
+    quick = {"rounds": 1, "runtime": {"workers": 0}, "baselines": [], "progress": False}
     for given, ends in (({"nodes": nodes, "edges": edges}, ("m0", "m3")), ({"nodes": graph}, (0, 3))):
         found = fedgraft.run("links", data={"name": "nodes", "label": "", **given}, **quick)
         answer = found.predict(pd.DataFrame({"source": ends[:1], "target": ends[1:]}))

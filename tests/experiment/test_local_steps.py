@@ -14,10 +14,10 @@ from helpers.toy_runs import run, toy
 AFTER = ("validation_after_steps", "test_after_steps")
 LAST = {"keep": "last", "local_steps": True}
 BLOCKS = {
-    **{"data.name": "blocks", "data.nodes": 60, "data.clients": 3, "data.features": 8, "rounds": 2, "yardsticks": []},
+    **{"data.name": "blocks", "data.nodes": 60, "data.clients": 3, "data.features": 8, "rounds": 2, "baselines": []},
     "training.epochs": 1,
 }
-MOLECULES = {"data.name": "molecules", "data.clients": 4, "data.graphs": 20, "model.hidden": 8, "yardsticks": []}
+MOLECULES = {"data.name": "molecules", "data.clients": 4, "data.graphs": 20, "model.hidden": 8, "baselines": []}
 SHOPS = {
     "data.users": 60,
     "data.items": 80,
@@ -34,8 +34,8 @@ TASKS = {
     "numbers of nodes": ("node_regression", {**BLOCKS, "model.hidden": 8}),
     "generated neighbours": ("fedsage_plus", {**BLOCKS, "model.hidden": 8}),
     "guided and layered": ("fedgraph", {**BLOCKS, "model.hidden": 8}),
-    "typed nodes": ("rafhgl", {"rounds": 2, "yardsticks": []}),
-    "private noise": ("fesog", {**SHOPS, "data.clients": 3, "rounds": 2, "training.epochs": 1, "yardsticks": []}),
+    "typed nodes": ("rafhgl", {"rounds": 2, "baselines": []}),
+    "private noise": ("fesog", {**SHOPS, "data.clients": 3, "rounds": 2, "training.epochs": 1, "baselines": []}),
 }
 """Every kind of task, and methods whose training takes more than the model."""
 SLOW = ("private noise", "ranking", "rating", "link", "generated neighbours", "guided and layered", "typed nodes")

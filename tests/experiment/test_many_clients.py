@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import pytest
 
-from fedgraft.contracts.data import Clients, Recent, names_of
+from fedgraft.contracts.data import Clients, LRUCache, names_of
 from fedgraft.engine.client import client as clients
 from fedgraft.engine.server.loop.stopping import Evaluation
 from fedgraft.errors import InputError
@@ -34,7 +34,7 @@ SHOPS = {
     "data.count": 1200,
     "task.folds": 2,
 }
-QUICK = {**SHOPS, "rounds": 2, "selector.name": "random", "selector.clients": 4, "yardsticks": [], "runtime.workers": 0}
+QUICK = {**SHOPS, "rounds": 2, "selector.name": "random", "selector.clients": 4, "baselines": [], "runtime.workers": 0}
 DATA = {
     "shops": Shops(users=300, items=90, categories=MANY, count=1200, clients=MANY, partition="skewed"),
     "molecules": Molecules(clients=MANY, graphs=10),
@@ -71,12 +71,12 @@ def eager(**changes):
 
 
 def test_recent_values_stay_and_others_go():
-    recent = Recent(2)
+    recent = LRUCache(2)
     recent["a"], recent["b"] = 1, 2
     assert recent["a"] == 1
     recent["c"] = 3
     assert list(recent) == ["a", "c"]
-    unbounded = Recent()
+    unbounded = LRUCache()
     unbounded.update({k: k for k in range(1000)})
     assert len(unbounded) == 1000
 
@@ -204,13 +204,13 @@ def test_who_is_scored_changes_nothing_of_training():
     assert execute(toy(evaluation={"sample": 5}))["scored"] == 0
 
 
-def test_yardsticks_see_the_data_of_the_sample_alone(made):
-    experiment = load("fedacs", {**QUICK, "evaluation.sample": 5, "rounds": 1, "yardsticks": ["global_mean"]})
+def test_baselines_see_the_data_of_the_sample_alone(made):
+    experiment = load("fedacs", {**QUICK, "evaluation.sample": 5, "rounds": 1, "baselines": ["global_mean"]})
     state, _, _ = run(experiment)
     del made[:]
     summary = runner.summarise(experiment, state, experiment.data.load(1), {})
     assert sorted(made) == experiment.settings.evaluation.scored(range(MANY), 1)
-    assert list(summary["yardsticks"]) == ["global_mean"]
+    assert list(summary["baselines"]) == ["global_mean"]
 
 
 @pytest.mark.parametrize("at", [pytest.param("server", marks=pytest.mark.slow), "clients"])
@@ -234,13 +234,13 @@ def test_a_resumed_run_scores_the_same_sample_and_ends_by_the_same_patience(at, 
 @pytest.mark.parametrize("at", ["server", "clients"])
 def test_of_parts_of_one_graph_all_relay_what_the_sample_sees_of_them(at):
     nodes = {"data.name": "blocks", "data.nodes": 120, "data.clients": 6, "selector.clients": 3, "rounds": 2}
-    nodes |= {"runtime.workers": 0, "evaluation.at": at, "evaluation.every": 1, "yardsticks": ["node_majority"]}
+    nodes |= {"runtime.workers": 0, "evaluation.at": at, "evaluation.every": 1, "baselines": ["node_majority"]}
     whole, sampled = (execute(load("fedais", {**nodes, "evaluation.sample": size})) for size in (0, 2))
     assert whole["digest"] == sampled["digest"]
     assert len(sampled["test_per_client"]) == sampled["scored"] == 2
     assert all(whole["test_per_client"][name] == score for name, score in sampled["test_per_client"].items())
-    assert list(whole["yardsticks"]) == ["node_majority"]
-    assert sampled["yardsticks"] == {}, "a few parts of a graph are no graph"
+    assert list(whole["baselines"]) == ["node_majority"]
+    assert sampled["baselines"] == {}, "a few parts of a graph are no graph"
 
 
 def test_a_run_of_very_many_clients_says_what_to_do(monkeypatch, caplog):

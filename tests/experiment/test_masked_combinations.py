@@ -16,7 +16,7 @@ SMALL = {
     "rounds": 2,
     "training.epochs": 1,
     "runtime.workers": 0,
-    "yardsticks": [],
+    "baselines": [],
     "codec.name": "quantized",
     "codec.scale": "agreed",
     "codec.rounding": "stochastic",

@@ -13,7 +13,7 @@ from fedgraft.runtimes.federation.journal import Journal
 from fedgraft.wire.masking import order_for
 from helpers.local_nodes import RUN
 from helpers.local_sites import LocalSites
-from helpers.site_borders import AUTO, PSI, at_server, own, tables
+from helpers.site_boundaries import AUTO, PSI, at_server, own, tables
 from helpers.site_tables import CLIENTS
 
 

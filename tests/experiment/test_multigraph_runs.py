@@ -30,7 +30,7 @@ def root(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def experiment(root: Path):
-    fixed = {"data.root": str(root), "data.clients": 3, "rounds": ROUNDS, "runtime.workers": 0, "yardsticks": []}
+    fixed = {"data.root": str(root), "data.clients": 3, "rounds": ROUNDS, "runtime.workers": 0, "baselines": []}
     return lambda **changes: load("graft_multigraph", {**fixed, **changes})
 
 

@@ -19,7 +19,7 @@ from helpers.killed_runs import measured
 from helpers.resumed_runs import KILL, resumed_alike, worked_alike
 from helpers.tiny import TINY
 
-OFTEN = {"runtime.workers": 0, "yardsticks": [], "checkpoint.every_seconds": 0, "rounds": 3}
+OFTEN = {"runtime.workers": 0, "baselines": [], "checkpoint.every_seconds": 0, "rounds": 3}
 NODES = {**OFTEN, "data": {"name": "blocks", "nodes": 90, "clients": 2, "features": 8}, "selector.name": "all"}
 GRAPHS = {**OFTEN, "data": {"name": "molecules", "clients": 2, "graphs": 40}}
 RATINGS = {**OFTEN, **TINY}
@@ -68,7 +68,7 @@ def test_so_does_a_run_of_an_instance_wherever_its_folder_is(whole_run, tmp_path
 def test_an_instance_is_an_argument_and_its_weights_are_the_first_model(tmp_path, network):
     before = {name: value.clone() for name, value in network.state_dict().items()}
     data = {"name": "blocks", "nodes": 90, "clients": 2, "features": 8}
-    quick = {"rounds": 1, "runtime": {"workers": 0}, "yardsticks": [], "progress": False}
+    quick = {"rounds": 1, "runtime": {"workers": 0}, "baselines": [], "progress": False}
     run = fedgraft.run("fedall", data=data, model=network, selector={"name": "all"}, out=tmp_path / "run", **quick)
     assert all(torch.equal(before[name], value) for name, value in network.state_dict().items()), "it is not touched"
     first = run.experiment.plan.build_model().module.convolutions[0].module.state_dict()
@@ -144,7 +144,7 @@ from torch_geometric.nn import GraphSAGE
 class Mine(GraphSAGE):
     pass
 data = {"name": "blocks", "nodes": 90, "clients": 2, "features": 8}
-quick = {"rounds": 1, "runtime": {"workers": 1}, "yardsticks": [], "progress": False, "selector": {"name": "all"}}
+quick = {"rounds": 1, "runtime": {"workers": 1}, "baselines": [], "progress": False, "selector": {"name": "all"}}
 fedgraft.run("fedall", data=data, model=Mine(8, 8, 2), **quick)
 """
 

@@ -14,7 +14,7 @@ from fedgraft.engine.plan import HALO
 from fedgraft.engine.server.halo.halo_store import HaloStore
 from fedgraft.errors import AllClientsFailedError, InputError
 from fedgraft.experiment.recipes.discovery import find
-from fedgraft.experiment.running import baselines
+from fedgraft.experiment.running import baseline_scores
 from fedgraft.wire import Message
 from helpers.node_runs import OFTEN, small
 from helpers.segmented_rounds import everywhere, often, opened, replies_of
@@ -123,8 +123,8 @@ def test_local_only_is_trained_on_what_a_client_has_without_the_others(recipe):
     parts = cut(inner_graph, owner, ["a", "b"])
     assert [part.halo for part in parts] == [0, 0]
     assert [task.alone(shard).halo for shard in shards] == [0, 0]
-    found = baselines._train(experiment, shards, "local_only")
-    assert found == baselines._train(experiment, parts, "local_only")
+    found = baseline_scores._train(experiment, shards, "local_only")
+    assert found == baseline_scores._train(experiment, parts, "local_only")
     with looped(replace(experiment, selector=find("selectors", "all")()), shards=[task.alone(shards[0])]) as (loop, _):
         state = loop.run(loop.start(), lambda state, row: None)
     assert state.merges == 3, "it does train"

@@ -21,7 +21,7 @@ CHANGES = {
     "exchange.states": False,
     "runtime.workers": 0,
     "rounds": 4,
-    "yardsticks": [],
+    "baselines": [],
 }
 OPTIONS = {"fedpub": {}, "adafgl": {"sharing.rounds": 2}}
 methods = pytest.mark.parametrize("name", OPTIONS)

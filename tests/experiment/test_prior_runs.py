@@ -11,7 +11,7 @@ from fedgraft.experiment.running.runner import execute
 from helpers.killed_runs import measured
 from helpers.node_runs import SMALL
 
-PRIOR = {"answers.class_prior": True, "yardsticks": [], "runtime.workers": 0, "rounds": 2}
+PRIOR = {"answers.class_prior": True, "baselines": [], "runtime.workers": 0, "rounds": 2}
 SKEWED = {**SMALL, **PRIOR, "data.partition": "dirichlet", "data.alpha": 0.3, "data.nodes": 200}
 TYPED = {**PRIOR, "data.name": "typed_blocks", "data.clients": 3, "data.papers": 60, "answers.smoothing": 1}
 GRAPHS = {**PRIOR, "data.name": "molecules", "data.clients": 3, "data.graphs": 40, "model.hidden": 8}

@@ -18,7 +18,7 @@ SHOPS = {
     "rounds": 2,
     "training.epochs": 2,
     "evaluation.every": 2,
-    "yardsticks": [],
+    "baselines": [],
     "secure_sum.name": "clear",
     "privacy.delta": 1e-4,
     "checkpoint.every_seconds": 0,

@@ -22,7 +22,7 @@ BLOCKS = {
     "data.clients": 6,
     "data.features": 8,
     "rounds": 4,
-    "yardsticks": [],
+    "baselines": [],
     "secure_sum.name": "clear",
     "privacy.delta": 1e-4,
     "checkpoint.every_seconds": 0,

@@ -22,7 +22,7 @@ CHANGES = {
     "data.clients": 4,
     "data.features": 6,
     "rounds": 2,
-    "yardsticks": [],
+    "baselines": [],
     "privacy.delta": 1e-4,
 }
 
@@ -34,7 +34,7 @@ def sites(tmp_path):
     paths = shard(
         experiments.load("graft_node_private", CHANGES), tmp_path / "shards", lambda name, *_: names.append(name)
     )
-    changes = {"runtime.name": "sites", "yardsticks": []}
+    changes = {"runtime.name": "sites", "baselines": []}
     experiment = experiments.load(str(tmp_path / "shards" / "recipe.toml"), changes)
     allowed, data = own_policy(experiment, Policy(epsilon=7.0, delta=1e-4)), [[str(path)] for path in paths]
     return experiment, LocalSites(experiment, data, names, tmp_path / "nodes", allowed)
@@ -70,7 +70,7 @@ def test_a_site_counts_what_it_has_told_over_all_runs_and_stops(sites, tmp_path,
             "graft_rating_private",
             {
                 **{"data.users": 30, "data.items": 30, "data.count": 200, "data.clients": 4, "training.epochs": 1},
-                **{"rounds": 1, "yardsticks": [], "privacy.delta": 1e-4},
+                **{"rounds": 1, "baselines": [], "privacy.delta": 1e-4},
             },
         ),
     ],
@@ -78,7 +78,7 @@ def test_a_site_counts_what_it_has_told_over_all_runs_and_stops(sites, tmp_path,
 def test_a_site_without_a_policy_tells_what_its_own_recipe_claims_and_no_more(tmp_path, caplog, recipe, changes):
     names = []
     paths = shard(experiments.load(recipe, changes), tmp_path / "shards", lambda name, *_: names.append(name))
-    experiment = experiments.load(str(tmp_path / "shards" / "recipe.toml"), {"runtime.name": "sites", "yardsticks": []})
+    experiment = experiments.load(str(tmp_path / "shards" / "recipe.toml"), {"runtime.name": "sites", "baselines": []})
     there = LocalSites(experiment, [[str(path)] for path in paths], names, tmp_path / "nodes")
     first = runner.execute(experiment, tmp_path / "one", sites=there)
     assert not any(first["failures"].values())
@@ -99,8 +99,8 @@ def test_a_site_without_a_policy_tells_what_its_own_recipe_claims_and_no_more(tm
 def test_an_epsilon_that_a_policy_does_not_say_is_that_of_the_recipe():
     private, plain = without_data("graft_node_private"), without_data("graft_node")
     claimed = private.plan.privacy
-    found = own_policy(private, Policy(least_examples=7))
-    assert (found.epsilon, found.delta, found.least_examples) == (claimed.epsilon, claimed.delta, 7)
+    found = own_policy(private, Policy(min_examples=7))
+    assert (found.epsilon, found.delta, found.min_examples) == (claimed.epsilon, claimed.delta, 7)
     assert own_policy(private, Policy(epsilon=9.0, delta=1e-3)).epsilon == 9.0
     assert own_policy(plain).epsilon == 0.0
 

@@ -10,11 +10,11 @@ from fedgraft.experiment.running.warm_start import start_from
 
 NODES = {
     **{"data.name": "blocks", "data.nodes": 90, "data.clients": 4, "data.features": 4, "rounds": 1},
-    **{"privacy.delta": 1e-4, "privacy.clip": 1.0, "secure_sum.name": "clear", "yardsticks": []},
+    **{"privacy.delta": 1e-4, "privacy.clip": 1.0, "secure_sum.name": "clear", "baselines": []},
 }
 NO_NOISE = {
     **{"data.name": "blocks", "data.nodes": 90, "data.clients": 4, "data.features": 4, "rounds": 1},
-    **{"privacy.unit": "", "privacy.epsilon": 0.0, "privacy.delta": 0.0, "yardsticks": [], "secure_sum.name": "clear"},
+    **{"privacy.unit": "", "privacy.epsilon": 0.0, "privacy.delta": 0.0, "baselines": [], "secure_sum.name": "clear"},
     **{"codec.name": "quantized", "codec.scale": "agreed"},
 }
 

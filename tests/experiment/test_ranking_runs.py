@@ -9,7 +9,7 @@ from fedgraft.experiment.recipes.discovery import find
 from fedgraft.experiment.running.runner import execute
 
 RECIPES = ("graft_ranking", "reputation_ucb")
-QUICK = {"runtime.workers": 0, "yardsticks": ["popularity"]}
+QUICK = {"runtime.workers": 0, "baselines": ["popularity"]}
 
 
 def clicks(users=60, items=60, tastes=4):
@@ -37,7 +37,7 @@ def test_ours_is_above_popularity_and_each_client_alone_where_users_have_tastes(
     summary = execute(experiment("graft_ranking"))
     assert list(summary["test_per_client"]) == ["shop 0", "shop 1", "shop 2"], "a column says who holds what"
     score = summary["test_at_best_validation"]
-    assert score > summary["yardsticks"]["popularity"] + 0.1
+    assert score > summary["baselines"]["popularity"] + 0.1
     assert score > summary["client_alone"]["test"]
 
 
@@ -56,4 +56,4 @@ def test_clients_scores_are_those_of_the_kept_model():
 def test_movielens_by_three_clients(data_root):
     data = {"data.name": "ml100k", "data.root": str(data_root / "ml-100k"), "data.clients": 3, "data.features": "none"}
     summary = execute(load("graft_ranking", {**data, **QUICK, "rounds": 2, "training.epochs": 5}))
-    assert summary["test_at_best_validation"] > summary["yardsticks"]["popularity"] + 0.03
+    assert summary["test_at_best_validation"] > summary["baselines"]["popularity"] + 0.03

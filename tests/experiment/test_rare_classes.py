@@ -18,7 +18,7 @@ from fedgraft.reports.figures.curve_figures import precision_recall
 from fedgraft.reports.pages.page_classes import confusion_of
 from fedgraft.reports.stored.stored_runs import StoredRun
 
-QUICK = {"runtime.workers": 0, "yardsticks": [], "model.hidden": [8], "selector.name": "all"}
+QUICK = {"runtime.workers": 0, "baselines": [], "model.hidden": [8], "selector.name": "all"}
 
 
 def bank(folder, rate=0.06, accounts=400, seed=0):
@@ -51,7 +51,7 @@ def test_average_precision_of_the_rarer_class_is_what_is_judged(finished):
     assert summary["test_at_best_validation"] == measures["average_precision"]
     assert {"auc", "f1", "macro_f1", "balanced_accuracy", "precision_at_1", "recall_at_10"} <= measures.keys()
     assert measures["auc"] > 0.9
-    assert summary["decision"]["class"] == "fraud"
+    assert summary["threshold"]["class"] == "fraud"
     lines = "\n".join(result_lines(summary, finished[0]))
     assert "the rarer class is 'fraud'" in lines
     assert "it is answered from a probability of" in lines
@@ -60,7 +60,7 @@ def test_average_precision_of_the_rarer_class_is_what_is_judged(finished):
 def test_the_threshold_of_the_run_tells_the_class_unless_another_is_given(finished):
     folder, summary = finished
     asked = pd.DataFrame({"node": range(400)})
-    least = summary["decision"]["threshold"]
+    least = summary["threshold"]["threshold"]
     answers = predict(folder, {"nodes": asked}, probabilities=True)
     found = answers["probability_fraud"] >= least
     assert 0 < found.sum() < 400
@@ -77,8 +77,8 @@ def test_the_report_has_the_curve_and_counts_answers_by_the_threshold(finished):
     figure = precision_recall([run])
     assert "'fraud'" in figure.layout.meta["note"]
     confusion = confusion_of(run.run_folder)
-    rare = confusion.classes.index("fraud")
-    assert confusion.scores[rare].f1 == pytest.approx(summary["measures"]["test"]["f1"], abs=0.02)
+    positive_class = confusion.classes.index("fraud")
+    assert confusion.scores[positive_class].f1 == pytest.approx(summary["measures"]["test"]["f1"], abs=0.02)
 
 
 def test_what_is_chosen_by_the_data_is_said(tmp_path, caplog):
@@ -130,12 +130,12 @@ def test_classes_that_are_even_are_judged_by_accuracy(tmp_path):
 
 def said_of(validation, label, round=3, judged="accuracy", majority=0.0):
     """Remarks on a run of which a model is kept that answers so of validation nodes with these classes."""
-    task = Node(SAGE(), judged=judged, class_names=("ok", "fraud"), classes=2, rare="fraud")
+    task = Node(SAGE(), judged=judged, class_names=("ok", "fraud"), classes=2, positive_class="fraud")
     sums = task.labels.sums_by(np.array(validation, np.float32), np.array(label))
     score = task.score(sums)
     best = {"round": round, "validation": score, "test": score, "sums": {"validation": sums}}
-    yardsticks = {"node_majority": {"validation": majority, "test": majority}}
-    return remarks(SimpleNamespace(task=task, start={}), SimpleNamespace(best=best, round=20), yardsticks)
+    baselines = {"node_majority": {"validation": majority, "test": majority}}
+    return remarks(SimpleNamespace(task=task, start={}), SimpleNamespace(best=best, round=20), baselines)
 
 
 def test_the_untrained_model_is_not_kept_in_silence():
@@ -157,9 +157,9 @@ def test_one_class_on_validation_is_said():
     assert "All 4 validation examples are of one class" in said
 
 
-def test_yardsticks_tell_the_metric_of_the_run(tmp_path):
-    own = {**bank(tmp_path), "rounds": 1, "yardsticks": ["node_majority", "mlp", "smoothed_features"]}
-    scores = execute(load("graft_node", {**QUICK, **own}))["yardsticks"]
+def test_baselines_tell_the_metric_of_the_run(tmp_path):
+    own = {**bank(tmp_path), "rounds": 1, "baselines": ["node_majority", "mlp", "smoothed_features"]}
+    scores = execute(load("graft_node", {**QUICK, **own}))["baselines"]
     label = pd.read_csv(tmp_path / "nodes.csv").query("split == 'test'")["label"]
     assert scores["node_majority"] == pytest.approx((label == "fraud").mean())
     assert 0 < scores["mlp"] < 0.9  # as accuracies they would be above
@@ -203,7 +203,7 @@ def test_numbers_that_are_all_equal_are_an_error(tmp_path):
     own = bank(tmp_path)
     pd.read_csv(tmp_path / "nodes.csv").assign(label=7.5).to_csv(tmp_path / "nodes.csv", index=False)
     with pytest.raises(InputError, match=r"have the same number, 7\.5: the target is constant"):
-        execute(load("node_regression", {"runtime.workers": 0, "yardsticks": [], **own, "rounds": 1}))
+        execute(load("node_regression", {"runtime.workers": 0, "baselines": [], **own, "rounds": 1}))
 
 
 @pytest.mark.parametrize("metric", ["mae", "r2"])
@@ -212,8 +212,8 @@ def test_numbers_are_judged_by_what_is_asked_for(tmp_path, metric):
     pd.read_csv(tmp_path / "nodes.csv").assign(label=lambda table: 100 * table["risk"]).to_csv(
         tmp_path / "nodes.csv", index=False
     )
-    wanted = {**own, "rounds": 2, "evaluation.metric": metric, "yardsticks": ["node_ridge", "node_mean"]}
+    wanted = {**own, "rounds": 2, "evaluation.metric": metric, "baselines": ["node_ridge", "node_mean"]}
     summary = execute(load("node_regression", {"runtime.workers": 0, **wanted}))
     assert summary["test_at_best_validation"] == summary["measures"]["test"][metric]
     assert summary["better"] == ("higher" if metric == "r2" else "lower")
-    assert (summary["yardsticks"]["node_ridge"] > 0.9) if metric == "r2" else (summary["yardsticks"]["node_ridge"] < 9)
+    assert (summary["baselines"]["node_ridge"] > 0.9) if metric == "r2" else (summary["baselines"]["node_ridge"] < 9)

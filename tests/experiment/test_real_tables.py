@@ -10,7 +10,7 @@ import pytest
 from helpers.command import caller
 
 pytestmark = [pytest.mark.data, pytest.mark.slow]
-QUICK = ("rounds=2", "runtime.workers=0", "yardsticks=[]", "-q")
+QUICK = ("rounds=2", "runtime.workers=0", "baselines=[]", "-q")
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from fedgraft.experiment.predicting.site_run import open_run
 from fedgraft.experiment.running.runner import execute
 from helpers.resumed_runs import resumed_alike, worked_alike
 
-OFTEN = {"runtime.workers": 0, "yardsticks": [], "checkpoint.every_seconds": 0, "rounds": 3}
+OFTEN = {"runtime.workers": 0, "baselines": [], "checkpoint.every_seconds": 0, "rounds": 3}
 GRAPHS = {**OFTEN, "data.clients": 3, "data.graphs": 20, "model.hidden": 8}
 NODES = {**OFTEN, "data.nodes": 100, "data.clients": 3, "data.features": 8, "model.hidden": [8, 4]}
 RUNS = {"graph_regression": GRAPHS, "node_regression": NODES}

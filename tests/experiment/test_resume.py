@@ -54,7 +54,7 @@ def run(whole_run):
 def whole(run):
     expected = content(run.folder)
     assert len(expected["rows"]) == 12
-    assert all(row["terms"].keys() == {"probed loss", "score"} for row in expected["rows"])
+    assert all(row["explanation"].keys() == {"probed loss", "score"} for row in expected["rows"])
     kept = [set(wire.unpack(memory)) for memory in expected["memories"].values() if memory]
     assert any({"private", "sharing", "sampler", "uplink", "best", "moments"} <= each for each in kept)
     assert "probed" in set.union(*kept)

@@ -9,7 +9,7 @@ from fedgraft.experiment.storage.run_folder import RunFolder
 from helpers.killed_runs import Killed, measured
 from helpers.tiers import long_but_for
 
-OFTEN = {"rounds": 6, "yardsticks": [], "checkpoint.every_seconds": 0}
+OFTEN = {"rounds": 6, "baselines": [], "checkpoint.every_seconds": 0}
 IN_ONE_PROCESS = {"runtime.workers": 0}
 DROPPING = {"dropout.rate": 0.2}
 MOLECULES = {"data.name": "molecules", "data.clients": 4, "data.graphs": 20, "model.hidden": 8}

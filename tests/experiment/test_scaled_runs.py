@@ -12,7 +12,7 @@ from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.running.runner import execute, resume
 
-QUICK = {"rounds": 2, "runtime.workers": 0, "yardsticks": [], "answers.smoothing": 0, "training.schedule": "constant"}
+QUICK = {"rounds": 2, "runtime.workers": 0, "baselines": [], "answers.smoothing": 0, "training.schedule": "constant"}
 
 
 def accounts(rows: int = 120, seed: int = 0) -> pd.DataFrame:
@@ -59,9 +59,9 @@ def test_a_small_column_is_learnt_beside_large_ones(tmp_path: Path) -> None:
     assert execute(experiments.load("graft_node", {**options, "data.scaling": "rows"}))["test"] < 0.7
 
 
-def test_yardsticks_see_the_same_columns(tmp_path: Path) -> None:
-    options = {**written(tmp_path, accounts(400)), **QUICK, "yardsticks": ["mlp", "smoothed_features"]}
-    scores = execute(experiments.load("graft_node", options))["yardsticks"]
+def test_baselines_see_the_same_columns(tmp_path: Path) -> None:
+    options = {**written(tmp_path, accounts(400)), **QUICK, "baselines": ["mlp", "smoothed_features"]}
+    scores = execute(experiments.load("graft_node", options))["baselines"]
     assert min(scores["mlp"], scores["smoothed_features"]) > 0.85
 
 

@@ -13,7 +13,7 @@ from helpers.local_sites import federated_files
 
 SHOPS = {
     **{"data.users": 30, "data.items": 30, "data.count": 200, "data.clients": 4, "training.epochs": 1, "rounds": 2},
-    **{"yardsticks": [], "privacy.delta": 1e-4, "evaluation.every": 1, "runtime.workers": 0},
+    **{"baselines": [], "privacy.delta": 1e-4, "evaluation.every": 1, "runtime.workers": 0},
 }
 
 

@@ -21,7 +21,7 @@ CHANGES = {
     "data.features": 8,
     "model.hidden": 8,
     "rounds": 3,
-    "yardsticks": [],
+    "baselines": [],
     "codec.name": "quantized",
     "codec.scale": "agreed",
     "codec.rounding": "stochastic",
@@ -49,11 +49,11 @@ def same(found, expected):
     return all(found[key] == expected[key] for key in keys)
 
 
-def test_yardsticks_are_those_of_a_run_that_adds_nothing_up(tmp_path):
+def test_baselines_are_those_of_a_run_that_adds_nothing_up(tmp_path):
     """Each alone trains without a sum, whose cohort would be too small."""
-    found = run({**MASKED, "rounds": 2, "yardsticks": ["local_only"]}, tmp_path / "run")
-    plain = run({**CHANGES, "rounds": 2, "codec.scale": "max", "yardsticks": ["local_only"]}, tmp_path / "plain")
-    assert found["yardsticks"] == plain["yardsticks"]
+    found = run({**MASKED, "rounds": 2, "baselines": ["local_only"]}, tmp_path / "run")
+    plain = run({**CHANGES, "rounds": 2, "codec.scale": "max", "baselines": ["local_only"]}, tmp_path / "plain")
+    assert found["baselines"] == plain["baselines"]
     assert set(found["test_per_client"].values()) == {None}, "nobody tells its own score"
     assert found["test"] is not None
 

@@ -7,9 +7,9 @@ import pandas as pd
 import pytest
 
 from fedgraft.experiment.predicting.predict import predict
-from helpers import site_borders, site_tables
+from helpers import site_boundaries, site_tables
 from helpers.local_sites import traffic
-from helpers.site_borders import AUTO, COLUMNS, PSI, SAME, at_sites, here
+from helpers.site_boundaries import AUTO, COLUMNS, PSI, SAME, at_sites, here
 from helpers.site_tables import CLIENTS
 
 SAID = {**COLUMNS, "data.shared_with": "also_at"}
@@ -19,7 +19,7 @@ SHARED = 20
 
 def tables() -> dict[str, pd.DataFrame]:
     """Tables of both, of which the south has some of the north's nodes, too, with features and edges of its own."""
-    every = site_borders.tables()
+    every = site_boundaries.tables()
     nodes, edges = every["nodes"], every["edges"]
     north, south = (nodes[nodes["client"] == name] for name in CLIENTS)
     copies = north.iloc[:SHARED].assign(client="south", label="dog", f0=lambda table: table["f0"] + 1)

@@ -21,7 +21,7 @@ from helpers.banks import BANKS
 from helpers.local_sites import LocalSites, federated, traffic
 
 SAME = ("digest", "bytes", "metric", "test", "validation", "test_per_client")
-CHANGES = {**banks.OPTIONS, "rounds": 2, "training.epochs": 2, "runtime.workers": 0, "yardsticks": []}
+CHANGES = {**banks.OPTIONS, "rounds": 2, "training.epochs": 2, "runtime.workers": 0, "baselines": []}
 
 
 def here(every: dict[str, pd.DataFrame], root: Path, changes: dict[str, Any]) -> dict[str, Any]:

@@ -30,7 +30,7 @@ RECIPES: dict[str, tuple[str, dict[str, Any]]] = {
         {
             **METHOD,
             "rounds": 2,
-            "yardsticks": [],
+            "baselines": [],
             "data.name": "table",
             "data.partition": "given",
             "data.low": 1,

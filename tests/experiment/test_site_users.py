@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from fedgraft import wire
-from fedgraft.contracts.data import Neighbours, Purpose
+from fedgraft.contracts.data import PeerClients, Purpose
 from fedgraft.errors import InputError
 from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.predicting.predict import predict
@@ -25,7 +25,7 @@ SAME = ("digest", "bytes", "metric", "test", "validation", "test_per_client")
 CHANGES = {
     **{key: value for key, value in TINY.items() if not key.startswith("data.")},
     "rounds": 2,
-    "yardsticks": [],
+    "baselines": [],
     "data.name": "table",
     "data.partition": "given",
     "data.low": 1,
@@ -179,6 +179,6 @@ def test_data_must_name_clients_and_own_tables_have_no_numbers(caplog: pytest.Lo
     shard = data.client_shard(None, {"data": own})
     assert (shard.users == -1).all()
     assert "have no numbers in common with other clients'" in caplog.text
-    purpose = Purpose("north", 0, 1, trains=True, neighbours=Neighbours(CLIENTS))
+    purpose = Purpose("north", 0, 1, trains=True, neighbours=PeerClients(CLIENTS))
     task = loaded(**{"data.match": "psi"}).plan.task
     assert data.client_shard(task, {"ratings": own}, purpose).users.tolist() == list(range(len(shard.users)))

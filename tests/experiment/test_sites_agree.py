@@ -32,7 +32,7 @@ def changed(task: str, change: Change) -> Tables:
     return {**tables, FIRST[task]: change(tables[FIRST[task]].copy())}
 
 
-def rare(table: pd.DataFrame) -> pd.DataFrame:
+def positive_class(table: pd.DataFrame) -> pd.DataFrame:
     """Two classes, one of them of every eighth example that has a label."""
     places = np.flatnonzero(table["label"].notna())
     label = table["label"].to_numpy(object).copy()
@@ -66,7 +66,7 @@ def judged(text: str) -> list[str]:
 def test_a_rare_class_is_found_by_all_sites_together(
     tmp_path: Path, task: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    here, found = both(task, changed(task, rare), tmp_path, **{"data.least_examples": 1})
+    here, found = both(task, changed(task, positive_class), tmp_path, **{"data.min_examples": 1})
     assert here["metric"] == "average_precision"
     for name in SAME:
         assert found[name] == here[name], name
@@ -77,14 +77,14 @@ def test_a_rare_class_is_found_by_all_sites_together(
 def test_a_class_of_too_few_rows_to_count_is_known_by_its_name(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    tables = changed("node", rare)
-    here, found = both("node", tables, tmp_path, **{"data.least_examples": 7})
+    tables = changed("node", positive_class)
+    here, found = both("node", tables, tmp_path, **{"data.min_examples": 7})
     for name in SAME:
         assert found[name] == here[name], name
     exact, told = judged(caplog.text)
     assert "is at most" in told
     assert "is at most" not in exact
-    doubtful, _ = at_sites("node", tables, tmp_path / "doubtful", **{"data.least_examples": 20})
+    doubtful, _ = at_sites("node", tables, tmp_path / "doubtful", **{"data.min_examples": 20})
     assert doubtful["metric"] == "accuracy"
     assert "Whether the class 'fraud' is rarer than 20% of the training examples is not known" in caplog.text
 
@@ -208,7 +208,7 @@ def test_tasks_without_classes_know_the_width(tmp_path: Path, recipe: str) -> No
     nodes, edges = site_tables.nodes()
     if recipe == "node_regression":
         nodes = nodes.assign(label=nodes["f0"] + nodes["f1"])
-    said = {"rounds": 2, "data.name": "nodes", "runtime.workers": 0, "yardsticks": [], "model.hidden": [8]}
+    said = {"rounds": 2, "data.name": "nodes", "runtime.workers": 0, "baselines": [], "model.hidden": [8]}
     tables = {"nodes": nodes, "edges": edges}
     paths = written(tables, tmp_path / "all")
     all_of = {f"data.{key}": str(path) for key, path in paths.items()}

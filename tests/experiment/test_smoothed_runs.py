@@ -155,7 +155,7 @@ def test_what_it_takes_is_kept_back_of_a_budget(tmp_path):
         execute(load("graft_node", {**SMOOTHED, "budget.bytes": 300}))
 
 
-@pytest.mark.parametrize("kind", ["border", "smooth", "hop", "sums", "tally", "choice", "smoothed"])
+@pytest.mark.parametrize("kind", ["boundary", "smooth", "hop", "sums", "tally", "choice", "smoothed"])
 def test_a_client_that_fails_is_named_and_the_others_go_on(kind):
     experiment, shards = small("graft_node", answers__smoothing=2, answers__refit="answers")
 
@@ -174,7 +174,7 @@ def test_a_client_that_fails_is_named_and_the_others_go_on(kind):
         assert "1" in state.smoothed["failed"]
 
 
-def test_where_no_client_tells_its_border_the_run_goes_on():
+def test_where_no_client_tells_its_boundary_the_run_goes_on():
     experiment, shards = small("graft_node")
 
     def tamper(asked, round, client, reply):
@@ -290,7 +290,7 @@ def test_edges_between_clients_that_do_not_fit_are_damage(whole_run, name, chang
     state, _ = RunFolder.open(whole_run(experiment).folder).load()
     experiment = experiment.fitted(experiment.data.load(1))
     check_state(state, experiment.plan, experiment.selector, "state.bin")
-    state.borders = {**state.borders, name: change(state.borders[name])}
+    state.boundaries = {**state.boundaries, name: change(state.boundaries[name])}
     with pytest.raises(InputError, match=r"state\.bin is damaged: state\.borders do not fit"):
         check_state(state, experiment.plan, experiment.selector, "state.bin")
 
@@ -299,8 +299,8 @@ def test_edges_between_clients_belong_to_a_task_that_smooths(whole_run):
     nothing = {"answers.smoothing": 0, "answers.refit": "", "answers.class_prior": False, "answers.local_fit": False}
     experiment = load("graft_node", {**SMOOTHED, **nothing})
     state, _ = RunFolder.open(whole_run(experiment).folder).load()
-    assert (state.borders, state.smoothed) == ({}, {})
-    state.borders = {"own": np.zeros(4, np.int64)}
+    assert (state.boundaries, state.smoothed) == ({}, {})
+    state.boundaries = {"own": np.zeros(4, np.int64)}
     experiment = experiment.fitted(experiment.data.load(1))
     with pytest.raises(InputError, match=r"state\.borders are of another task"):
         check_state(state, experiment.plan, experiment.selector, "state.bin")

@@ -41,7 +41,7 @@ HIDDEN = {
     "data.clients": 4,
     "data.features": 8,
     "rounds": 4,
-    "yardsticks": [],
+    "baselines": [],
     "answers.smoothing": 2,
     "privacy.epsilon": 6.0,
     "privacy.answers": 2.0,
@@ -50,7 +50,7 @@ HIDDEN = {
     "checkpoint.every_seconds": 0,
 }
 GRAPHS = {
-    **{"data.name": "molecules", "data.clients": 3, "data.graphs": 40, "model.hidden": 8, "yardsticks": []},
+    **{"data.name": "molecules", "data.clients": 3, "data.graphs": 40, "model.hidden": 8, "baselines": []},
     **{"answers.class_prior": True, "rounds": 2, "runtime.workers": 0, "evaluation.at": "clients"},
     **{"sharing.name": "fedavg", "codec.name": "quantized", "codec.scale": "agreed", "codec.rounding": "stochastic"},
 }
@@ -167,7 +167,7 @@ def test_no_row_and_no_tally_is_in_a_message_but_under_a_mask():
 
 @pytest.mark.parametrize("name", ["clear", "secagg"])
 def test_what_sums_take_is_kept_back_of_a_budget(name):
-    changes = {**SUMMED, "secure_sum.name": name, "rounds": 10, "yardsticks": []}
+    changes = {**SUMMED, "secure_sum.name": name, "rounds": 10, "baselines": []}
     free = execute(load("graft_node", changes))
     for share in (0.6, 0.9):
         budget = int(free["bytes"]["total"] * share)

@@ -18,7 +18,7 @@ SMALL = {
     "model.hidden": 8,
     "rounds": 4,
     "runtime.workers": 0,
-    "yardsticks": [],
+    "baselines": [],
     "checkpoint.every_seconds": 0,
 }
 COUNTED = {**SMALL, "task.wl": 2, "task.wl_width": 64}

@@ -21,7 +21,7 @@ from helpers.receipts import by_pair, receipts
 
 QUICK: dict[str, Any] = {
     "runtime.workers": 0,
-    "yardsticks": [],
+    "baselines": [],
     "rounds": 15,
     "evaluation.every": 5,
     "selector.name": "all",
@@ -110,7 +110,7 @@ def test_equal_weights_change_no_bit(tmp_path: Path) -> None:
     "changes",
     [
         EVERYTHING,
-        pytest.param({**CARRYING, "data.repeats": "sum"}, marks=pytest.mark.slow),
+        pytest.param({**CARRYING, "data.duplicate_edges": "sum"}, marks=pytest.mark.slow),
         pytest.param({"data.weight": "times"}, marks=pytest.mark.slow),
     ],
 )

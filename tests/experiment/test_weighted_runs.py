@@ -62,10 +62,10 @@ def test_sums_of_weights_that_few_bits_make_0_end_no_run() -> None:
         assert loop.run(loop.start(), lambda state, row: None).round == 1
 
 
-def test_weights_of_borders_are_part_of_the_state() -> None:
+def test_weights_of_boundaries_are_part_of_the_state() -> None:
     experiment, state = ran(0.25, "graft_node", answers__smoothing=2)
     check_state(state, experiment.plan, experiment.selector, "state.bin")
-    assert set(state.borders["weights"].tolist()) == {0.25, 1.0}
-    state.borders = {**state.borders, "weights": -state.borders["weights"]}
+    assert set(state.boundaries["weights"].tolist()) == {0.25, 1.0}
+    state.boundaries = {**state.boundaries, "weights": -state.boundaries["weights"]}
     with pytest.raises(InputError, match=r"state\.borders do not fit"):
         check_state(state, experiment.plan, experiment.selector, "state.bin")

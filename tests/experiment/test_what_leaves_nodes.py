@@ -24,7 +24,7 @@ CHANGES = {
     "data.clients": 3,
     "data.features": 4,
     "rounds": 2,
-    "yardsticks": [],
+    "baselines": [],
 }
 RECIPES = {
     "plain": ("graft_node", {**CHANGES, "answers.smoothing": 1}),
@@ -41,7 +41,7 @@ def sites_of(tmp_path, name, secrets=lambda client: bytes([client + 1]) * 32, ch
     if change is not None:
         file = read_client(paths[0])
         write_client(paths[0], file.number, file.name, file.task, change(file.shard))
-    experiment = experiments.load(str(tmp_path / "shards" / "recipe.toml"), {"runtime.name": "sites", "yardsticks": []})
+    experiment = experiments.load(str(tmp_path / "shards" / "recipe.toml"), {"runtime.name": "sites", "baselines": []})
     there = LocalSites(experiment, [[str(path)] for path in paths], names, tmp_path / "nodes")
     for client, site in enumerate(there.sites):
         site.own_secret = secrets(client)

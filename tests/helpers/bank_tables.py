@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.data import Neighbours, Purpose
+from fedgraft.contracts.data import PeerClients, Purpose
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.methods.data.nodes import Nodes
 from fedgraft.wire.masking import Masks, matched_masked, order_for
@@ -50,10 +50,10 @@ def at_sites(
         }
         for bank in BANKS
     ]
-    purposes = [Purpose(bank, k, 3, trains=True, neighbours=Neighbours(BANKS)) for k, bank in enumerate(BANKS)]
+    purposes = [Purpose(bank, k, 3, trains=True, neighbours=PeerClients(BANKS)) for k, bank in enumerate(BANKS)]
     claims = {k: data.claims_at(TASK, tables[k], purposes[k], SECRET) for k in range(3)}
     addresses = by_masks(claims) if data.is_private else matched(claims)
-    there = [Neighbours(BANKS, addresses[k]) for k in range(3)]
+    there = [PeerClients(BANKS, addresses[k]) for k in range(3)]
     return [
         data.client_shard(TASK, tables[k], Purpose(bank, k, 3, trains=True, neighbours=there[k]))
         for k, bank in enumerate(BANKS)

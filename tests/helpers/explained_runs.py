@@ -4,12 +4,12 @@ from fedgraft.reports.stored.stored_runs import StoredRun
 from helpers.fake_runs import write_run
 
 
-def explained(folder, terms, clients=4, cohorts=None, failed=None):
+def explained(folder, explanation, clients=4, cohorts=None, failed=None):
     """A stored run with these terms, a round each, whose cohorts are the first two clients if none are given."""
-    run = StoredRun(write_run(folder, clients=clients, rounds=len(terms)))
-    run.rounds["terms"] = terms
-    run.rounds["selected"] = cohorts or [(0, 1)] * len(terms)
-    run.rounds["failed"] = failed or [{} for _ in terms]
+    run = StoredRun(write_run(folder, clients=clients, rounds=len(explanation)))
+    run.rounds["explanation"] = explanation
+    run.rounds["selected"] = cohorts or [(0, 1)] * len(explanation)
+    run.rounds["failed"] = failed or [{} for _ in explanation]
     return run
 
 

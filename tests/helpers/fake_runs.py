@@ -25,7 +25,7 @@ cohort = {cohort}
 """
 ENVIRONMENT = {"python": "3.11.7", "platform": "Linux", "torch": "2.13.0", "fedgraft": "0.1.0"}
 WORK = 10**9
-YARDSTICKS = {"global_mean": 1.067, "central_biases": 0.949, "client_biases": 0.9495}
+BASELINES = {"global_mean": 1.067, "central_biases": 0.949, "client_biases": 0.9495}
 
 
 def write_run(
@@ -45,12 +45,12 @@ def write_run(
     probe_bytes: int = 0,
     seconds: float = 0.2,
     every: int = 1,
-    yardsticks: Mapping[str, float | None] | None = None,
+    baselines: Mapping[str, float | None] | None = None,
     failures: bool = True,
     counted: Mapping[str, int] | None = None,
     finished: bool = True,
     toml: str = "",
-    terms: Callable[[int, tuple[int, ...]], dict[str, dict[int, float]]] = lambda round, chosen: {},
+    explanation: Callable[[int, tuple[int, ...]], dict[str, dict[int, float]]] = lambda round, chosen: {},
 ) -> Path:
     """A run whose score goes exponentially from `start` to `end`; in every fifth round the first client fails.
 
@@ -110,7 +110,7 @@ def write_run(
             flops=WORK,
             began=30.0 * (round - 1),
             timings={client: (10.0 + client, 20.0 - client / 100) for client in chosen},
-            terms=terms(round, chosen),
+            explanation=explanation(round, chosen),
         )
         store.append(row, written)
         if scored:
@@ -141,8 +141,8 @@ def write_run(
             "failures": {**dict.fromkeys(FAILURES, 0), **(counted or {})},
             "digest": f"{seed:032x}",
             "curve": curve,
-            "yardsticks": YARDSTICKS if yardsticks is None else dict(yardsticks),
-            "local_yardsticks": [],
+            "baselines": BASELINES if baselines is None else dict(baselines),
+            "local_baselines": [],
             "data": None,
             "raw_data_bytes": None,
             "client_alone": None,

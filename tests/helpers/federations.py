@@ -22,7 +22,7 @@ WAIT_SECONDS = 300
 """Far more than anything takes: other tests, and other federations, run at the same time."""
 SHOPS = (
     *("fedacs", "data.clients=2", "data.users=200", "data.items=150", "data.count=4000"),
-    *("rounds=24", "evaluation.every=12", "yardsticks=[]"),
+    *("rounds=24", "evaluation.every=12", "baselines=[]"),
 )
 """A recipe and what is changed in it: small, rating."""
 

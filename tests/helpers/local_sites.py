@@ -135,7 +135,7 @@ class LocalSites:
 def federated(recipe, changes, data, names, root):
     """Run a recipe at sites; return the summary and the sites. The server's folder is root / "run"."""
     kept = {key: value for key, value in changes.items() if not key.startswith("runtime.")}
-    experiment = experiments.load(recipe, {**kept, "runtime.name": "sites", "yardsticks": []})
+    experiment = experiments.load(recipe, {**kept, "runtime.name": "sites", "baselines": []})
     sites = LocalSites(experiment, data, names, root / "nodes")
     return runner.execute(experiment, root / "run", sites=sites), sites
 

@@ -23,7 +23,7 @@ SMALL = {
     "training.learning_rate": 0.01,
     "rounds": 2,
     "runtime.workers": 0,
-    "yardsticks": [],
+    "baselines": [],
 }
 """Four clients of some 22 nodes; three of them train in each of two rounds, in three steps."""
 PLAIN = {

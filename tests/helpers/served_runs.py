@@ -8,7 +8,7 @@ from fedgraft.experiment.running.runner import execute
 from helpers.node_runs import SMALL
 from helpers.tiny import TINY
 
-QUICK = {"rounds": 1, "runtime.workers": 0, "yardsticks": []}
+QUICK = {"rounds": 1, "runtime.workers": 0, "baselines": []}
 MOLECULES = {"data.name": "molecules", "data.clients": 2, "data.graphs": 20, "model.hidden": 8, **QUICK}
 CATALOGUE = {"data.users": 60, "data.items": 40, "data.count": 900, "data.clients": 3}
 EDGES = {"data": {"name": "helpers.toy_edges:ToyEdges", "edges": 200, "clients": 2}}

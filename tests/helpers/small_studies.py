@@ -19,7 +19,7 @@ STUDY = Study(
             "partitions": ["iid"],
             "clients": [4],
             "runs": [["sage", "ours"], ["sage", "plain"], ["sage", "careful"]],
-            "yardsticks": [],
+            "baselines": [],
             "paper": {"toy-iid-4": {"sage-ours": 81.5}},
         },
     ),

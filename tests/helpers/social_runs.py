@@ -34,7 +34,7 @@ def social_run(recipe: str, rounds: int = 6, **options) -> Experiment:
     """A recipe on a few shops; options of the sharing method, or "section.key"."""
     changes = {key if "." in key else f"sharing.{key}": value for key, value in options.items()}
     shops = {f"data.{name}": value for name, value in SHOPS.items()}
-    return experiments.load(recipe, {**shops, "rounds": rounds, "yardsticks": [], "training.epochs": 3, **changes})
+    return experiments.load(recipe, {**shops, "rounds": rounds, "baselines": [], "training.epochs": 3, **changes})
 
 
 def uploads(experiment: Experiment, played: Played, round: int) -> list[dict[str, np.ndarray]]:

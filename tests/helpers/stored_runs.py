@@ -5,7 +5,7 @@ import pytest
 from fedgraft import wire
 from fedgraft.errors import Interrupted
 from fedgraft.experiment.running.runner import execute
-from fedgraft.experiment.storage.disk import sealed, unsealed
+from fedgraft.experiment.storage.disk import encrypted, unsealed
 
 QUICK = {"rounds": 4, "checkpoint": {"every_seconds": 0}}
 """Options of a run that `stopped` ends half-way."""
@@ -41,4 +41,4 @@ def unpacked(folder):
 
 def repack(folder, tree):
     """Put other content into state.bin, with the fingerprint that fits it."""
-    state_file(folder).write_bytes(sealed(wire.pack(tree)))
+    state_file(folder).write_bytes(encrypted(wire.pack(tree)))

@@ -17,17 +17,17 @@ LINKS = {
 }
 RANKING = {
     **{"data.name": "catalogue", "data.users": 60, "data.items": 40, "data.count": 900, "data.clients": 3},
-    **{"selector.clients": 2, "rounds": 2, "yardsticks": []},
+    **{"selector.clients": 2, "rounds": 2, "baselines": []},
 }
 RUNS = {
     "rating": ("fedacs", {**TINY, "rounds": 3}),
-    "graph": ("cefgl", {**GRAPHS, "yardsticks": []}),
+    "graph": ("cefgl", {**GRAPHS, "baselines": []}),
     "node": ("fedais", NODES),
-    "link": ("links", {**LINKS, "task.width": 8, "loss.dropout": 0.2, "exchange.neighbours": 3, "yardsticks": []}),
+    "link": ("links", {**LINKS, "task.width": 8, "loss.dropout": 0.2, "exchange.neighbours": 3, "baselines": []}),
     "ranking": ("reputation_ucb", {**RANKING, "clock.devices": "lognormal"}),
 }
 PRIVATE = {
-    **{"data.name": "blocks", "data.nodes": 90, "data.clients": 4, "data.features": 4, "rounds": 2, "yardsticks": []},
+    **{"data.name": "blocks", "data.nodes": 90, "data.clients": 4, "data.features": 4, "rounds": 2, "baselines": []},
     **{"privacy.delta": 1e-3, "privacy.epsilon": 6.0, "answers.smoothing": 2, "privacy.answers": 2.0},
     "secure_sum.signed": True,
 }

@@ -12,7 +12,7 @@ TINY: dict[str, Any] = {
     "task.folds": 2,
     "rounds": 2,
     "runtime.workers": 0,
-    "yardsticks": ["global_mean"],
+    "baselines": ["global_mean"],
 }
 ARGUMENTS = [f"{key}={value!r}" for key, value in TINY.items()]
 """The same for the command line."""

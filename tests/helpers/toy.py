@@ -14,7 +14,7 @@ import pandas as pd
 import torch
 from torch import nn
 
-from fedgraft.contracts import Draw, Questions, Sums, Task
+from fedgraft.contracts import Batch, Questions, Sums, Task
 from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.abilities.predicting import PredictingTask
 from fedgraft.contracts.data import Data
@@ -107,7 +107,7 @@ class Line(Task[Points, Points], PooledTask[Points, Points], PredictingTask[Poin
     def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
         return Linear(self.width, g)
 
-    def loss(self, model: nn.Module, data: Points, draw: Draw, encoded: torch.Tensor | None) -> torch.Tensor:
+    def loss(self, model: nn.Module, data: Points, draw: Batch, encoded: torch.Tensor | None) -> torch.Tensor:
         if self._fails(data, "training"):
             return model(torch.from_numpy(data.x)) * math.nan
         rows = np.flatnonzero(data.split == 0)[draw.examples]

@@ -1,4 +1,4 @@
-"""Generated edges with labels, for the laws of tasks and yardsticks of edges."""
+"""Generated edges with labels, for the laws of tasks and baselines of edges."""
 
 from dataclasses import dataclass
 from typing import ClassVar

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from fedgraft.contracts import Codec, Draw, Probe, ProbingSelector, Sampler, Selection, Selector, Sharing
+from fedgraft.contracts import Batch, Codec, Probe, ProbingSelector, Sampler, Selection, Selector, Sharing
 from fedgraft.contracts.abilities.tasks import PublishingTask
 from fedgraft.wire.layouts import VARIABLE, Layout, Spec
 from helpers.toy import Line, Lines
@@ -90,7 +90,7 @@ class Hard(Sampler[dict]):
         return {"losses": np.full(examples, np.inf, np.float32)}
 
     def draw(self, state, block, stage, g):
-        return [Draw(np.sort(block[np.argsort(-state["losses"][block], kind="stable")][: (len(block) + 1) // 2]))]
+        return [Batch(np.sort(block[np.argsort(-state["losses"][block], kind="stable")][: (len(block) + 1) // 2]))]
 
     def update(self, state, draw, losses):
         known = state["losses"].copy()

@@ -30,7 +30,7 @@ def toy(**changes):
         "data": {"name": "helpers.toy:Lines"},
         "selector": {"name": "all"},
         "rounds": 3,
-        "yardsticks": [],
+        "baselines": [],
         "training": SGD,
         "runtime": {"workers": 0},
     }

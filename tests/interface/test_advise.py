@@ -147,7 +147,7 @@ LISTS = {
     "task", [pytest.param(each, marks=pytest.mark.slow) if each != "graph_regression" else each for each in LISTS]
 )
 def test_a_task_that_is_named_has_a_list_of_its_own(fedgraft, tmp_path: Path, task: str) -> None:
-    """Simple yardsticks are better on so little data, and it says so."""
+    """Simple baselines are better on so little data, and it says so."""
     arguments, recipes, alone, central = LISTS[task]
     write_clubs(tmp_path)
     done = fedgraft("advise", *arguments, f"task.name={task}", "rounds=2", *QUICK, "--json")

@@ -18,7 +18,7 @@ from helpers.tiny import TINY
 
 SHOPS = {"name": "shops", **{key[5:]: value for key, value in TINY.items() if key.startswith("data.")}}
 OPTIONS = {key: value for key, value in SHOPS.items() if key != "name"}
-QUICK = {"rounds": 2, "runtime": {"workers": 0}, "yardsticks": ["global_mean"], "progress": False}
+QUICK = {"rounds": 2, "runtime": {"workers": 0}, "baselines": ["global_mean"], "progress": False}
 
 
 def ratings(named_clients=False):
@@ -55,7 +55,7 @@ def test_history_and_ledger_agree(run):
     assert list(run.history) == [
         *("round", "selected", "failed", "loss", "validation", "test"),
         *("bytes", "bytes_total", "seconds", "simulated_seconds", "flops"),
-        *("timings", "late", "staleness", "began", "scored", "terms"),
+        *("timings", "late", "staleness", "began", "scored", "explanation"),
     ]
     assert list(run.history["round"]) == [1, 2]
     assert run.ledger["bytes"].sum() == run.summary["bytes"]["total"]
@@ -98,7 +98,7 @@ def test_figures_and_report(run, tmp_path):
 def test_what_a_notebook_shows(run):
     shown = run._repr_html_()
     assert shown.startswith("<table>")
-    for text in ("fedacs", "shops, 3 clients, seed 1", "yardstick global_mean", "rmse on test, there"):
+    for text in ("fedacs", "shops, 3 clients, seed 1", "baseline global_mean", "rmse on test, there"):
         assert text in shown
     assert repr(run).startswith("<fedgraft.Run recipe fedacs")
 
@@ -190,7 +190,7 @@ def test_stored_tables_train_as_the_ones_that_were_given(stored):
     from fedgraft.experiment.running.runner import execute
 
     data = {"data.name": "table", "data.ratings": ratings(), "data.trust": trust(), "data.clients": 2}
-    changes = {"rounds": 2, "runtime.workers": 0, "yardsticks": ["global_mean"], **data}
+    changes = {"rounds": 2, "runtime.workers": 0, "baselines": ["global_mean"], **data}
     assert execute(experiments.load("fedacs", changes))["digest"] == stored.summary["digest"]
 
 
@@ -210,7 +210,7 @@ def chains():
     return {name: pd.DataFrame(each) for name, each in (("graphs", rows), ("nodes", nodes), ("edges", edges))}
 
 
-GRAPHS = {"rounds": 3, "progress": False, "overrides": {"runtime.workers": 0, "yardsticks": []}}
+GRAPHS = {"rounds": 3, "progress": False, "overrides": {"runtime.workers": 0, "baselines": []}}
 
 
 @pytest.mark.parametrize("attributes", [None, ["weight"]])
@@ -308,7 +308,7 @@ def test_compare_and_report_several(run, tmp_path):
     other = fedgraft.run("fedacs", data=SHOPS, selector="random", **QUICK)
     table = fedgraft.compare([run, other])
     assert list(table.index) == ["fedacs", "fedacs-random"]
-    assert {"test_at_best_validation", "bytes_to_target", "yardstick_global_mean"} <= set(table)
+    assert {"test_at_best_validation", "bytes_to_target", "baseline_global_mean"} <= set(table)
     assert "fedacs-random" in run.report(tmp_path / "both.html", other, target="rmse=2").read_text()
     with pytest.raises(InputError, match="Give a list"):
         fedgraft.compare(run)
@@ -319,7 +319,7 @@ def test_compare_and_report_several(run, tmp_path):
 SCRIPT = """
 import fedgraft
 print("started")
-run = fedgraft.run("fedacs", data={data}, rounds=1, runtime={{"workers": 2}}, yardsticks=[])
+run = fedgraft.run("fedacs", data={data}, rounds=1, runtime={{"workers": 2}}, baselines=[])
 print(run.summary["rounds"])
 """
 OWN_CODEC = """

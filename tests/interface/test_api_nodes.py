@@ -12,7 +12,7 @@ import fedgraft
 from fedgraft.errors import InputError
 
 NODES, CLASSES = 60, 3
-OVERRIDES = {"rounds": 2, "runtime.workers": 0, "yardsticks": [], "selector.clients": 2, "model.hidden": [8, 4]}
+OVERRIDES = {"rounds": 2, "runtime.workers": 0, "baselines": [], "selector.clients": 2, "model.hidden": [8, 4]}
 
 
 def graph() -> Data:

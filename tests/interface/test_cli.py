@@ -20,7 +20,7 @@ def test_run_says_what_happened_and_leaves_a_folder(fedgraft) -> None:
     done = fedgraft("run", "fedacs", *ARGUMENTS, "--out", "a")
     assert done.code == 0
     assert "fedacs on shops: 2 rounds (rounds)" in done.out
-    assert "yardstick global_mean" in done.out
+    assert "baseline global_mean" in done.out
     assert "round 2/2" in done.err
     assert Path("a/summary.json").is_file()
 

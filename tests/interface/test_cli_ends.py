@@ -73,7 +73,7 @@ def test_a_run_that_nobody_answered_is_an_error_with_reasons(fedgraft) -> None:
 
 
 def test_failures_are_told_at_the_end_of_a_run(fedgraft, tmp_path) -> None:
-    toml = """yardsticks = []
+    toml = """baselines = []
 [data]
 name = "helpers.toy:Lines"
 [selector]

@@ -10,7 +10,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.predicting.site_run import open_run
 from helpers.tiny import TINY
 
-CHANGES = {**TINY, "task.folds": 10, "rounds": 3, "yardsticks": [], "selector.name": "all"}
+CHANGES = {**TINY, "task.folds": 10, "rounds": 3, "baselines": [], "selector.name": "all"}
 MOLECULES = {
     "data.name": "molecules",
     "data.clients": 2,
@@ -18,7 +18,7 @@ MOLECULES = {
     "model.hidden": 8,
     "rounds": 3,
     "runtime.workers": 0,
-    "yardsticks": [],
+    "baselines": [],
 }
 RUNS = {
     "fedper": ("fedacs", {**CHANGES, "sharing.name": "fedper"}),

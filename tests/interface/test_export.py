@@ -13,7 +13,7 @@ from fedgraft.contracts import given_networks
 from fedgraft.errors import InputError
 from helpers import networks
 
-SMALL = {"rounds": 2, "training.epochs": 1, "runtime.workers": 0, "yardsticks": []}
+SMALL = {"rounds": 2, "training.epochs": 1, "runtime.workers": 0, "baselines": []}
 NODES = {**SMALL, "data": {"name": "blocks", "nodes": 90, "clients": 2, "features": 8}, "selector.name": "all"}
 GRAPHS = {**SMALL, "data": {"name": "molecules", "clients": 2, "graphs": 20}}
 

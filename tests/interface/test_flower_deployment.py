@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.federation, pytest.mark.slow]
 PAGE = (Path(__file__).parents[2] / "docs" / "methods" / "flower.md").read_text(encoding="utf-8")
 TINY = (
     *("fedacs", "data.clients=2", "data.users=60", "data.items=60", "data.count=900"),
-    *("rounds=2", "evaluation.every=2", "yardsticks=[]"),
+    *("rounds=2", "evaluation.every=2", "baselines=[]"),
 )
 PROGRAMS = Path(sys.executable).parent
 

@@ -19,7 +19,7 @@ from helpers.tiny import TINY
 
 OPTIONS = {key[5:]: value for key, value in TINY.items() if key.startswith("data.")}
 SHOPS = {"name": "shops", **OPTIONS}
-QUICK = {"rounds": 2, "runtime": {"workers": 0}, "yardsticks": ["global_mean"], "progress": False}
+QUICK = {"rounds": 2, "runtime": {"workers": 0}, "baselines": ["global_mean"], "progress": False}
 
 
 def test_instances_stand_for_their_sections():

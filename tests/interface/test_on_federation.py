@@ -19,7 +19,7 @@ def folder(tmp_path):
 def test_models_are_scored_at_clients_unless_something_else_is_said(folder, tmp_path, recipe):
     recipe = recipe if recipe == "fedacs" else str(folder.recipe)
     experiment = on_federation(recipe, {}, folder)
-    assert (experiment.settings.evaluation.at, experiment.seed, experiment.recipe.sections["yardsticks"]) == (
+    assert (experiment.settings.evaluation.at, experiment.seed, experiment.recipe.sections["baselines"]) == (
         "clients",
         5,
         [],

@@ -37,7 +37,7 @@ def test_another_list_is_another_recipe() -> None:
 )
 def test_a_server_s_recipe_cannot_name_a_class_that_the_node_s_own_does_not(changed) -> None:
     """Nothing of it is imported: there is no module of that name."""
-    own = load("fedais", {**CHANGES, "yardsticks": ["node_majority"], "sharing.name": "fedavg"})
+    own = load("fedais", {**CHANGES, "baselines": ["node_majority"], "sharing.name": "fedavg"})
     recipe = own.to_toml()
     assert changed[0] in recipe
     with pytest.raises(InputError, match=r"it names the class 'evil:.*', which this node's recipe does not"):

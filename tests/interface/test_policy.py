@@ -54,7 +54,7 @@ def test_each_rule_says_what_it_forbids(fedgraft) -> None:
         ("", "has no table [policy]"),
         ("[policy", "cannot be read as TOML"),
         ("[policy]\ncapabilities = ['feature']", "Did you mean 'features'"),
-        ("[policy]\nleast_examples = 'many'", "policy.least_examples must be"),
+        ("[policy]\nmin_examples = 'many'", "policy.min_examples must be"),
     ],
 )
 def test_a_file_that_is_no_policy_is_one_line(tmp_path, text, error) -> None:
@@ -79,8 +79,8 @@ def test_a_recipe_keeps_to_its_own_policy_wherever_models_are_scored(recipe) -> 
 
 
 def test_a_policy_that_says_little_has_the_rest_of_the_recipe() -> None:
-    own = own_policy(without_data("fedais"), Policy(least_examples=7, capabilities=("sizes",)))
-    assert own.least_examples == 7
+    own = own_policy(without_data("fedais"), Policy(min_examples=7, capabilities=("sizes",)))
+    assert own.min_examples == 7
     assert own.capabilities == ("sizes",)
     assert own.purposes is not None
     assert "probe" not in own.purposes
@@ -109,8 +109,8 @@ def test_a_node_without_a_policy_gives_a_server_no_more_than_its_own_recipe_asks
 def test_a_node_s_plan_has_its_own_policy_whatever_the_server_says() -> None:
     own = without_data("graft_ranking")
     recipe = without_data("graft_ranking", {"policy.capabilities": ["features"]}).to_toml().encode()
-    plan = NODE.plan_of(recipe, own, allowed=own_policy(own, Policy(least_examples=50)))
-    assert plan.policy.least_examples == 50
+    plan = NODE.plan_of(recipe, own, allowed=own_policy(own, Policy(min_examples=50)))
+    assert plan.policy.min_examples == 50
     assert "features" not in plan.policy.capabilities
 
 

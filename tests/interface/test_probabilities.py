@@ -8,7 +8,7 @@ import torch
 import fedgraft
 from fedgraft.errors import InputError
 
-SMALL = {"rounds": 2, "runtime.workers": 0, "yardsticks": [], "model.hidden": 4}
+SMALL = {"rounds": 2, "runtime.workers": 0, "baselines": [], "model.hidden": 4}
 NODES = {**SMALL, "data": {"name": "blocks", "nodes": 90, "clients": 2, "features": 8}, "selector.name": "all"}
 GRAPHS = {**SMALL, "data": {"name": "molecules", "clients": 2, "graphs": 60}}
 TYPED = {**SMALL, "data": {"name": "typed_blocks", "papers": 40, "clients": 2, "features": 8}, "selector.name": "all"}

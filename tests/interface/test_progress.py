@@ -5,7 +5,7 @@ import pytest
 
 from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.engine.server.run_state import RunState
-from fedgraft.experiment.running.baselines import STAGE
+from fedgraft.experiment.running.baseline_scores import STAGE
 from fedgraft.interface import progress
 from fedgraft.interface.progress import Progress
 
@@ -176,9 +176,9 @@ def test_why_clients_failed_is_told_once_a_reason(capsys: pytest.CaptureFixture[
 def test_what_is_prepared_is_shown_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     stream = on_terminal(monkeypatch)
     with Progress(3, 0, "rmse", 10):
-        STAGE.info("yardstick %s", "global_mean")
+        STAGE.info("baseline %s", "global_mean")
     STAGE.info("nobody looks")
-    assert "yardstick global_mean ..." in stream.getvalue()
+    assert "baseline global_mean ..." in stream.getvalue()
     assert "nobody looks" not in stream.getvalue()
 
 
@@ -196,7 +196,7 @@ def test_elsewhere_a_stage_is_told_once_it_lasts(
         shown.after_round(STATE, row(1))
         shown.after_round(STATE, row(2))
         monkeypatch.setattr(progress, "STAGE_SECONDS", 60.0)
-        STAGE.info("yardstick mlp")
+        STAGE.info("baseline mlp")
     lines = [line.split(",")[0] for line in capsys.readouterr().err.splitlines()]
     assert lines == ["preparing 100 clients ...", "round 1/3", "round 2/3"]
 

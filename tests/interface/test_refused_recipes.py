@@ -9,7 +9,7 @@ from fedgraft.experiment import experiment as experiments
 from fedgraft.interface.federated_run import _beside_own
 from fedgraft.runtimes.federation.making import make
 
-CHANGES = {"data.name": "blocks", "data.clients": 2, "yardsticks": []}
+CHANGES = {"data.name": "blocks", "data.clients": 2, "baselines": []}
 
 
 @pytest.fixture

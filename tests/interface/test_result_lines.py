@@ -13,8 +13,8 @@ SUMMARY = {
     "bytes": {"total": 132, "down": 66, "up": 66, **dict.fromkeys(PURPOSES, 0)},
     "failures": dict.fromkeys(FAILURES, 0),
     **dict.fromkeys(("raw_data_bytes", "client_alone")),
-    "yardsticks": {"majority": 0.7},
-    "local_yardsticks": ["majority"],
+    "baselines": {"majority": 0.7},
+    "local_baselines": ["majority"],
     "digest": "0" * 32,
 }
 
@@ -30,7 +30,7 @@ def test_a_run_ends_with_what_came_out() -> None:
     lines = result_lines(SUMMARY, Path("runs/a"))
     assert lines[-2].strip() == (
         "cefgl reaches accuracy 0.6000 on test at best validation, for 132 B. "
-        "The yardstick majority (0.7000), for no bytes, is better by 0.1000. "
+        "The baseline majority (0.7000), for no bytes, is better by 0.1000. "
         "Take majority instead: each client computes it alone. No model was sent: this was local training."
     )
     assert "  on test at best validation, too: macro-F1 0.5500" in lines

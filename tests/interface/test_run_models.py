@@ -12,10 +12,10 @@ from fedgraft.domains.labels.shared_unit import unit_of
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
 from fedgraft.experiment.recipes import discovery
-from helpers.asked_tests import ASKED
+from helpers.query_tests import ASKED
 
 ROUNDS = {
-    **{"rounds": 2, "training.epochs": 1, "runtime.workers": 0, "yardsticks": []},
+    **{"rounds": 2, "training.epochs": 1, "runtime.workers": 0, "baselines": []},
     **{"selector": {"name": "all"}, "sampler": {"name": "all"}},
 }
 SHOPS = {"name": "shops", "users": 40, "items": 40, "categories": 4, "links": 60, "count": 400, "clients": 2}
@@ -190,7 +190,7 @@ def of_nodes(finished, number, model):
     if not task.tells_classes:
         outputs = task.prepare(alone, {}).scored(model).numpy(force=True)
         unit = unit_of(task.labels, alone, finished.memory(number)["shared"])
-        return (np.asarray(alone.features), edges), unit.meant(outputs)
+        return (np.asarray(alone.features), edges), unit.inverse(outputs)
     return (np.asarray(alone.features), edges), task.scored(model, task.prepare(alone, {}))
 
 

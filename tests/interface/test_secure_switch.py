@@ -8,7 +8,7 @@ import fedgraft as package
 from fedgraft.errors import InputError
 
 SMALL = ["data.name=blocks", "data.nodes=120", "data.clients=4", "data.features=8", "model.hidden=[8]", "rounds=2"]
-QUICK = [*SMALL, "yardsticks=[]", "runtime.workers=0"]
+QUICK = [*SMALL, "baselines=[]", "runtime.workers=0"]
 
 
 def test_a_command_changes_prints_and_stores(fedgraft, tmp_path, caplog: pytest.LogCaptureFixture) -> None:
@@ -40,7 +40,7 @@ def test_what_the_user_has_set_is_told_in_one_error(fedgraft) -> None:
 
 def test_python_has_the_same_switch(caplog: pytest.LogCaptureFixture) -> None:
     options = {"data": {"name": "blocks", "nodes": 120, "clients": 4, "features": 8}, "model": {"hidden": [8]}}
-    run = package.run("plain_gcn", **options, rounds=1, yardsticks=[], runtime={"workers": 0}, secure=True)
+    run = package.run("plain_gcn", **options, rounds=1, baselines=[], runtime={"workers": 0}, secure=True)
     assert run.summary["bytes"]["masking"] > 0
     assert "secure=True changes codec.name to 'quantized'" in caplog.text
     with pytest.raises(InputError, match=r"secure_sum\.name must be 'secagg' with secure=True"):

@@ -52,7 +52,7 @@ def test_a_comparison_has_groups(runs: fedgraft.Runs, tmp_path: Path) -> None:
 
 
 def test_tables_in_memory_are_stored_once_for_all_seeds(tmp_path: Path) -> None:
-    options = {"rounds": 1, "out": tmp_path / "own", "progress": False, "yardsticks": [], "runtime": {"workers": 0}}
+    options = {"rounds": 1, "out": tmp_path / "own", "progress": False, "baselines": [], "runtime": {"workers": 0}}
     runs = fedgraft.run("fedacs", data=RATINGS, seeds=[1, 2], **options)
     assert len(runs.compare().groups) == 1
     assert [path.name for path in (tmp_path / "own" / "data").iterdir()] == ["ratings.parquet"]

@@ -12,7 +12,7 @@ from fedgraft.interface import trackers
 from helpers.tiny import ARGUMENTS, TINY
 
 SHOPS = {"name": "shops", **{key[5:]: value for key, value in TINY.items() if key.startswith("data.")}}
-QUICK = {"data": SHOPS, "rounds": 2, "runtime": {"workers": 0}, "yardsticks": ["global_mean"], "progress": False}
+QUICK = {"data": SHOPS, "rounds": 2, "runtime": {"workers": 0}, "baselines": ["global_mean"], "progress": False}
 
 
 def test_a_callback_hears_of_every_round(tmp_path: Path) -> None:
@@ -41,7 +41,7 @@ def test_tensorboard(fedgraft, tmp_path: Path) -> None:
     events.Reload()
     rows = [json.loads(line) for line in (tmp_path / "run" / "rounds.jsonl").read_text().splitlines()]
     assert [event.value for event in events.Scalars("validation")] == pytest.approx([r["validation"] for r in rows])
-    assert events.Scalars("yardstick_global_mean")[0].value > 0
+    assert events.Scalars("baseline_global_mean")[0].value > 0
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from fedgraft import wire
-from fedgraft.contracts import Draw, HaloRows
+from fedgraft.contracts import Batch, HaloRows
 from fedgraft.contracts.abilities.naming import NamingTask
 from fedgraft.contracts.abilities.tasks import HaloTask
 from fedgraft.testing.comparison import same, travelled
@@ -106,7 +106,7 @@ def what_a_step_reads_lies_in_the_halo(case: TaskCase) -> None:
     """Name slots of the halo, ascending, for every layer."""
     task, data, _ = _tried(case)
     _, size = _sizes(case, task)
-    draw = Draw(case.task.blocks(data)[0], seed=SEED)
+    draw = Batch(case.task.blocks(data)[0], seed=SEED)
     if not task.halo_widths:
         return
     read = task.read(task.opened(data, None), draw)
@@ -160,7 +160,7 @@ def _used(case: TaskCase, task: HaloTask[Any, Any], opened: Any, model: torch.nn
     rows = [HaloRows(slots, g.standard_normal((size, width)).astype(np.float32)) for width in task.halo_widths]
     task.receive(opened, rows)
     task.look(model, opened, SEED, losses=True)
-    case.task.loss(model.eval(), opened, Draw(case.task.blocks(opened)[0], seed=SEED), None)
+    case.task.loss(model.eval(), opened, Batch(case.task.blocks(opened)[0], seed=SEED), None)
     task.changed(opened)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Indices, LocalGraph, Observations
+from fedgraft.contracts import Batch, Indices, LocalGraph, Observations
 from fedgraft.contracts.abilities.graph_network import GraphNetworkTask
 from fedgraft.contracts.abilities.graphs import LocalGraphTask, StructuredTask
 from fedgraft.contracts.abilities.tasks import SyntheticTask, VariantTask
@@ -73,7 +73,7 @@ class PartedLine(
         """Return 2: above 0, or not."""
         return 2
 
-    def loss(self, model: nn.Module, data: Points, draw: Draw, encoded: Tensor | None) -> Losses:
+    def loss(self, model: nn.Module, data: Points, draw: Batch, encoded: Tensor | None) -> Losses:
         """Return squared errors, and the hidden layer."""
         each = example_losses(super().loss(model, data, draw, encoded))
         assert isinstance(model, Parted)

@@ -7,7 +7,7 @@ import torch
 
 from fedgraft.contracts.abilities.smoothing import Means, SmoothingTask
 from fedgraft.contracts.values import SCORED_SPLITS
-from fedgraft.engine import border_codec
+from fedgraft.engine import boundary_codec
 from fedgraft.testing.laws import Laws, expect
 from fedgraft.testing.tasks import TaskCase
 
@@ -15,28 +15,28 @@ LAWS: Laws[TaskCase] = Laws()
 
 
 @LAWS.having(SmoothingTask)
-def a_border_is_one_that_can_be_told(case: TaskCase) -> None:
+def a_boundary_is_one_that_can_be_told(case: TaskCase) -> None:
     """Tell of edges to nodes that others have, as the server reads them."""
     if (task := _smoothing(case)) is None:
         return
-    borders = [task.border(case.set_up(client)) for client in range(len(case.shards))]
-    for client, border in enumerate(borders):
-        again = border_codec.decode(border_codec.encode(border), client)
+    boundaries = [task.boundary(case.set_up(client)) for client in range(len(case.shards))]
+    for client, boundary in enumerate(boundaries):
+        again = boundary_codec.decode(boundary_codec.encode(boundary), client)
         for name in ("nodes", "counts", "owner", "place"):
-            same = np.array_equal(getattr(again, name), getattr(border, name))
-            expect(same, f"{name} of a border must come back", getattr(again, name), getattr(border, name))
-        own = np.array([other.own for other in borders])
-        expect((border.owner < len(borders)).all(), "owners must be clients", border.owner)
-        expect((border.place < own[border.owner]).all(), "places must be nodes of the owner", border.place)
+            same = np.array_equal(getattr(again, name), getattr(boundary, name))
+            expect(same, f"{name} of a boundary must come back", getattr(again, name), getattr(boundary, name))
+        own = np.array([other.own for other in boundaries])
+        expect((boundary.owner < len(boundaries)).all(), "owners must be clients", boundary.owner)
+        expect((boundary.place < own[boundary.owner]).all(), "places must be nodes of the owner", boundary.place)
 
 
 @LAWS.having(SmoothingTask)
 def rows_lie_between_minus_one_and_one(case: TaskCase) -> None:
-    """Tell one row per node of the border after every hop, float32 in [-1, 1]."""
+    """Tell one row per node of the boundary after every hop, float32 in [-1, 1]."""
     if (task := _smoothing(case)) is None:
         return
     data, answers = _answered(task, case)
-    nodes = len(task.border(data).nodes)
+    nodes = len(task.boundary(data).nodes)
     means: list[Means] = []
     for _ in range(task.hops):
         rows = task.told(data, answers, means)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fedgraft.contracts import Draw, Task
+from fedgraft.contracts import Batch, Task
 from fedgraft.contracts.abilities import tasks as abilities
 from fedgraft.contracts.abilities.linear import LinearTask
 from fedgraft.contracts.abilities.pooling import PooledTask
@@ -46,7 +46,7 @@ def what_the_model_makes_of_examples_is_what_their_losses_say(case: TaskCase) ->
         with torch.no_grad():
             seen = able.observe(model, data)
             for block in task.blocks(data):
-                outcome = task.loss(model, data, Draw(block, neighbours=every), None)
+                outcome = task.loss(model, data, Batch(block, neighbours=every), None)
                 assert isinstance(outcome, Losses), "loss must tell its hidden layer"
                 assert outcome.hidden is not None, "loss must tell its hidden layer"
                 near = np.allclose(outcome.each.numpy(), seen.losses[block], rtol=1e-4, atol=1e-5)
@@ -98,13 +98,13 @@ def a_linear_model_sees_the_inputs_that_are_told(case: TaskCase) -> None:
         expect(hot or not linear.classes, "targets of classes must be 1 once and 0 elsewhere", told.targets)
         move = g.standard_normal((linear.outputs, linear.features)).astype(np.float32)
         with torch.no_grad():
-            before = losses(task, model, data, Draw(every)).numpy()
+            before = losses(task, model, data, Batch(every)).numpy()
             weight = parameters[linear.weight]
             weight.add_(torch.from_numpy(move.T if linear.by_features else move).reshape(weight.shape))
             for example in every[:5]:
                 bias = parameters[linear.bias].clone()
                 parameters[linear.bias].sub_(torch.from_numpy(move @ told.inputs[example]))
-                after = losses(task, model, data, Draw(every)).numpy()
+                after = losses(task, model, data, Batch(every)).numpy()
                 near = np.isclose(after[example], before[example], rtol=1e-3, atol=1e-4)
                 expect(near, "inputs must be what the model sees", after[example], before[example])
                 expect(not np.allclose(after, before, rtol=1e-3), "weights must be what the model learns", after)
@@ -264,7 +264,7 @@ def measures_hold_the_score(case: TaskCase) -> None:
 def gradients_by_hand_are_those_of_autograd(case: TaskCase) -> None:
     """Set the gradients that autograd finds, or leave the draw to it."""
     task, data = case.task, case.prepared()
-    draw = Draw(task.blocks(data)[0], seed=1)
+    draw = Batch(task.blocks(data)[0], seed=1)
     model, other = case.drawn(data).train(), case.drawn(data).train()
     for parameter in model.parameters():  # as the engine has them: written over in place
         parameter.grad = torch.zeros_like(parameter)
@@ -290,7 +290,7 @@ def what_a_step_draws_depends_on_its_seed_alone(case: TaskCase) -> None:
     task, data = case.task, case.prepared()
     model, block = case.drawn(data).train(), task.blocks(data)[0]
     with torch.no_grad():
-        one, two, other = (losses(task, model, data, Draw(block, seed=seed)) for seed in (5, 5, 6))
+        one, two, other = (losses(task, model, data, Batch(block, seed=seed)) for seed in (5, 5, 6))
     expect(torch.equal(one, two), "equal seeds must draw the same", one, two)
     expect(not torch.equal(one, other), "another seed must draw something else", one, other)
 
@@ -303,7 +303,7 @@ def a_draw_may_say_how_many_neighbours_take_part(case: TaskCase) -> None:
     model, block = case.drawn(data), task.blocks(data)[0]
     with torch.no_grad():
         one, two = (
-            losses(task, model, case.prepared(), Draw(block, neighbours=(1,) * task.layers, seed=5)) for _ in range(2)
+            losses(task, model, case.prepared(), Batch(block, neighbours=(1,) * task.layers, seed=5)) for _ in range(2)
         )
     expect(torch.isfinite(one).all(), "losses must be finite", one)
     expect(torch.equal(one, two), "equal seeds must draw equal neighbours", one, two)

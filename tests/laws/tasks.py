@@ -2,9 +2,24 @@
 
 from fedgraft.testing import tasks
 from fedgraft.testing.laws import check
-from laws import graph_abilities, halo_tasks, sealed_tasks, smoothing_tasks, task_abilities, told_statistics
+from laws import (
+    graph_abilities,
+    halo_tasks,
+    published_statistics,
+    row_encryption_tasks,
+    smoothing_tasks,
+    task_abilities,
+)
 
-FAMILIES = (tasks, task_abilities, told_statistics, graph_abilities, halo_tasks, sealed_tasks, smoothing_tasks)
+FAMILIES = (
+    tasks,
+    task_abilities,
+    published_statistics,
+    graph_abilities,
+    halo_tasks,
+    row_encryption_tasks,
+    smoothing_tasks,
+)
 
 
 def check_task(cls, data, /, *, poolable=None, **options):

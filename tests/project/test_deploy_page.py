@@ -25,7 +25,7 @@ COMMANDS = [
     if line.startswith("fedgraft")
 ]
 RECIPE = re.search(r"^```toml\n# papers\.toml\n(.*?)^```$", PAGE, re.MULTILINE | re.DOTALL)
-SMALL = ("data.users=200", "data.items=150", "data.count=4000", "yardsticks=[]", "rounds=2", "evaluation.every=2")
+SMALL = ("data.users=200", "data.items=150", "data.count=4000", "baselines=[]", "rounds=2", "evaluation.every=2")
 RATINGS = """[data]
 name = "table"
 ratings = "ratings.csv"

@@ -81,7 +81,7 @@ def test_a_wheel_runs_in_a_fresh_environment(built, tmp_path):
     where = call(python, "-c", "import fedgraft; print(fedgraft.__file__)", env=environment, cwd=tmp_path)
     assert where.startswith(str(packages))
     assert "Usage" in call(python, fedgraft, "--help", env=environment, cwd=tmp_path)
-    small = ("rounds=1", "data.users=100", "data.items=80", "data.count=2000", "yardsticks=[]", "runtime.workers=0")
+    small = ("rounds=1", "data.users=100", "data.items=80", "data.count=2000", "baselines=[]", "runtime.workers=0")
     call(python, fedgraft, "run", "fedacs", *small, "--out", "run", "-q", env=environment, cwd=tmp_path)
     assert (tmp_path / "run" / "summary.json").is_file()
 

@@ -39,7 +39,7 @@ def test_scale_measures_each_federation_in_a_process_of_its_own(monkeypatch):
 def test_scale_says_which_size_could_not_be_measured():
     scale = load("scale_nodes")
     with pytest.raises(RuntimeError, match=r"Size\(nodes=1, .* ended with exit code 1"):
-        scale.Served(scale.serve, scale.Size(**{**SMALL_GRAPH, "nodes": 1}))
+        scale.ServedReply(scale.serve, scale.Size(**{**SMALL_GRAPH, "nodes": 1}))
 
 
 def test_scale_prints_stores_and_judges(tmp_path, monkeypatch, capsys):

@@ -4,7 +4,7 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 
 from fedgraft.errors import ClientError
-from fedgraft.secrets.agreement import agreed, derived, opened, public_of, sealed
+from fedgraft.secrets.agreement import agreed, derived, encrypted, opened, public_of
 
 ALICE = bytes.fromhex("77076d0a7318a57d3c16c17251b26645df4c2f87ebc0992ab177fba51db92c2a")
 BOB = bytes.fromhex("5dab087e624a8a4b79e17f8b83800ee66f3bb1292618b6fd1c2f8b27ff88e0eb")
@@ -36,9 +36,9 @@ def test_what_is_derived_depends_on_every_word_of_its_purpose():
     assert derived(b"other", "a") not in made
 
 
-def test_a_box_opens_for_its_key_and_as_it_was_sealed():
+def test_a_box_opens_for_its_key_and_as_it_was_encrypted():
     key, other = derived(b"one", "key"), derived(b"two", "key")
-    box = sealed(key, b"share")
+    box = encrypted(key, b"share")
     assert opened(key, box) == b"share"
     for wrong in ((other, box), (key, box[:-1] + bytes([box[-1] ^ 1]))):
         with pytest.raises(ClientError, match="was not sealed for it in this round"):

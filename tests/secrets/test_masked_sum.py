@@ -34,12 +34,12 @@ def play(gone, k=None, share=0.55):
     k = k or degree(len(gone), share)
     t = threshold(k, share)
     neighbours = graph(list(members), k, seed=0)
-    sealed = {
+    encrypted = {
         client: each.boxes({peer: keys[peer] for peer in neighbours[client]}, t)
         for client, each in members.items()
         if gone[client] > SHARES
     }
-    there = {client: [peer for peer in neighbours[client] if peer in sealed] for client in sealed}
+    there = {client: [peer for peer in neighbours[client] if peer in encrypted] for client in encrypted}
     collector = Collector(ROUND, 0, BITS, t, keys, there, np.zeros(CODES, lane_type(BITS)))
     for client, peers in there.items():
         if gone[client] > MASKED:
@@ -47,13 +47,13 @@ def play(gone, k=None, share=0.55):
     revealed = {
         client: members[client].revealed(
             {peer: keys[peer] for peer in there[client]},
-            {peer: sealed[peer][client] for peer in there[client]},
+            {peer: encrypted[peer][client] for peer in there[client]},
             collector.alive,
         )
         for client in collector.alive
         if gone[client] > REVEALS
     }
-    assert all(len(box) == BOX_BYTES for boxes in sealed.values() for box in boxes.values())
+    assert all(len(box) == BOX_BYTES for boxes in encrypted.values() for box in boxes.values())
     assert all(len(each) == SHARE_BYTES for found in revealed.values() for each in found.values())
     return collector.unmasked(revealed), collector.alive
 
@@ -124,11 +124,11 @@ def test_a_share_is_of_one_of_the_two_secrets():
 def test_a_liar_s_shares_of_a_key_are_seen():
     members = {client: member(client) for client in range(4)}
     keys = {client: each.public for client, each in members.items()}
-    sealed = {c: m.boxes({p: keys[p] for p in keys if p != c}, 2) for c, m in members.items()}
+    encrypted = {c: m.boxes({p: keys[p] for p in keys if p != c}, 2) for c, m in members.items()}
     there = {client: [peer for peer in keys if peer != client] for client in keys}
     collector = Collector(ROUND, 0, BITS, 2, keys, there, np.zeros(CODES, lane_type(BITS)), {0, 1, 2})
     revealed = {
-        c: members[c].revealed({p: keys[p] for p in there[c]}, {p: sealed[p][c] for p in there[c]}, {0, 1, 2})
+        c: members[c].revealed({p: keys[p] for p in there[c]}, {p: encrypted[p][c] for p in there[c]}, {0, 1, 2})
         for c in (0, 1, 2)
     }
     revealed[0][3] = bytes(KEY_BYTES) + b"\0"

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from fedgraft.contracts import Codec
-from fedgraft.contracts.yardstick import Yardstick
+from fedgraft.contracts.baseline import Baseline
 from fedgraft.errors import WireError
 from fedgraft.methods.codecs.quantized import Quantized
 from fedgraft.methods.models.gcn import GCN
@@ -20,7 +20,7 @@ from fedgraft.methods.one_model import OneModel, moved
 from fedgraft.methods.sharing.fedtad import FedTAD
 from fedgraft.nn.layers import linear
 from fedgraft.nn.propagate import EdgeValues, Sparse
-from fedgraft.testing import Bench, check_data, check_yardstick
+from fedgraft.testing import Bench, check_baseline, check_data
 from fedgraft.testing.toy import Lines, Points
 from fedgraft.wire import check
 from fedgraft.wire.layouts import Layout, Spec
@@ -235,7 +235,7 @@ def test_a_data_set_from_outside():
 
 
 @dataclass(frozen=True)
-class Middle(Yardstick[Points]):
+class Middle(Baseline[Points]):
     """The mean of the training targets."""
 
     task: ClassVar[str] = "fedgraft.testing.toy:Line"
@@ -254,7 +254,7 @@ class Peeking(Middle):
         return {"validation": float(np.abs(y[split > 0]).mean()), "test": float(np.abs(y[split == 2]).mean())}
 
 
-def test_a_yardstick_from_outside():
+def test_a_baseline_from_outside():
     bench = Bench(Lines(), lambda shard: Points(shard.x, np.where(shard.split == 2, 0, shard.y), shard.split))
-    check_yardstick(Middle, bench=bench)
-    assert broken(check_yardstick, Peeking, bench=bench) == ["labels_of_the_test_change_nothing_but_its_score"]
+    check_baseline(Middle, bench=bench)
+    assert broken(check_baseline, Peeking, bench=bench) == ["labels_of_the_test_change_nothing_but_its_score"]

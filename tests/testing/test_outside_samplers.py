@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pytest
 
-from fedgraft.contracts import Draw, GuidedSampler, Sampler
+from fedgraft.contracts import Batch, GuidedSampler, Sampler
 from helpers.broken_laws import breaks, broken
 from laws.samplers import check_sampler
 
@@ -38,7 +38,7 @@ class Pairs(GuidedSampler[dict]):
 
     def draw(self, state, block, stage, g):
         parts = np.array_split(block, max(1, len(block) // 2)) if len(block) else []
-        return [Draw(part, refresh=number == 0) for number, part in enumerate(parts)]
+        return [Batch(part, refresh=number == 0) for number, part in enumerate(parts)]
 
     def guide(self, state, view, cohort, g):
         rounds = 0 if state is None else len(state["scores"])
@@ -140,7 +140,7 @@ class Unannounced(Sampler[None]):
         return None
 
     def draw(self, state, block, stage, g):
-        return [Draw(block, refresh=True)] if len(block) else []
+        return [Batch(block, refresh=True)] if len(block) else []
 
 
 def test_a_sampler_that_refreshes_without_the_ability_is_caught():

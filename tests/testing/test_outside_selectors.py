@@ -83,34 +83,34 @@ class Greedy(InTurn):
 
 
 class Told(InTurn):
-    def terms(self, state, view):
+    def explanation(self, state, view):
         age = np.where(state["last"] > 0, view.round - state["last"], np.nan)
         return {"rounds since it trained": age, "score": age}
 
 
 class Numbered(Told):
-    def terms(self, state, view):
+    def explanation(self, state, view):
         return {"score": state["last"]}
 
 
 class Endless(Told):
-    def terms(self, state, view):
+    def explanation(self, state, view):
         return {"score": np.where(state["last"] > 0, 1.0, np.inf)}
 
 
 class Forgetful(Told):
-    def terms(self, state, view):
+    def explanation(self, state, view):
         state["last"][:] = 0
-        return super().terms(state, view)
+        return super().explanation(state, view)
 
 
 class Moody(Told):
-    def terms(self, state, view):
+    def explanation(self, state, view):
         return {"score": np.random.default_rng().random(view.clients)}
 
 
 class Few(Told):
-    def terms(self, state, view):
+    def explanation(self, state, view):
         return {"score": np.flatnonzero(view.available).astype(float)[:1]}
 
 

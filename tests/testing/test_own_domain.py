@@ -86,7 +86,7 @@ def test_it_is_run_asked_exported_and_reported(command, installed, options):
     done = command("run", installed / f"{CODE}.toml", *changes, "runtime.workers=0", "--out", "run", "--json")
     assert done.code == 0, done.err
     summary = done.json()
-    score, constant = summary["test_at_best_validation"], summary["yardsticks"]["roads_constant"]
+    score, constant = summary["test_at_best_validation"], summary["baselines"]["roads_constant"]
     assert score < constant / 4 if summary["better"] == "lower" else score > constant + 0.2
     towns = importlib.import_module(CODE).Towns(**options).load(summary["seed"])
 
@@ -129,7 +129,7 @@ def test_of_rare_classes_average_precision_is_judged_and_a_threshold_answers(com
     each = [measures[f"average_precision_{name}"] for name in ("wear", "noise")]
     assert measures["average_precision"] == summary["test_at_best_validation"] == pytest.approx(np.mean(each))
     assert 0.5 < measures["average_precision"] < measures["auc"]
-    assert summary["yardsticks"]["roads_constant"] < 0.3
+    assert summary["baselines"]["roads_constant"] < 0.3
     assert summary["bytes"]["statistics"] > 0
 
     towns = importlib.import_module(CODE).Towns(kind="classes", high=60.0).load(summary["seed"])
@@ -138,7 +138,7 @@ def test_of_rare_classes_average_precision_is_judged_and_a_threshold_answers(com
     assert command(*asked, "answers.csv", "--probabilities").code == 0
     answers = pd.read_csv("answers.csv")
     for label in ("wear", "noise"):
-        decision = summary["decisions"][label]
+        decision = summary["thresholds"][label]
         assert decision["class"] == "high"
         found = answers[f"probability_high_{label}"] >= decision["threshold"]
         assert 0 < found.sum() < len(found) / 2

@@ -51,9 +51,9 @@ from fedgraft.contracts.sharing import (
 from fedgraft.contracts.structure import Augmentation, LocalGraph, Structure, StructurePenalty
 from fedgraft.contracts.task import Prepared, Shard, Task
 from fedgraft.contracts.values import (
+    Batch,
     ClientFailed,
     Correction,
-    Draw,
     Halo,
     HaloRows,
     HiddenPenalty,
@@ -80,13 +80,13 @@ __all__ = [
     "Aggregation",
     "Answers",
     "Augmentation",
+    "Batch",
     "ClassObjective",
     "ClassShares",
     "ClassWeights",
     "ClientFailed",
     "Codec",
     "Correction",
-    "Draw",
     "Exchange",
     "ExchangeOfEdges",
     "ExchangeOfNodes",

@@ -79,7 +79,7 @@ class ClientData(Data[Shard]):
         return Shards(self, seed)
 
 
-class GivenData(Data[Shard]):
+class InMemoryData(Data[Shard]):
     """Ability: take tables in memory, which a run stores and reads instead."""
 
     judged_by_data: ClassVar[bool] = True
@@ -110,7 +110,7 @@ class KnownRows(ABC):
 
 
 @dataclass(frozen=True, eq=False)
-class Neighbours:
+class PeerClients:
     """What a site knows of the other clients.
 
     Args:
@@ -141,14 +141,14 @@ class Purpose:
     seed: int = 0
     trains: bool = False
     split_seed: int | None = None
-    neighbours: Neighbours | None = None
+    neighbours: PeerClients | None = None
 
 
 ANSWER: Final = Purpose()
 """To answer by a trained model where the run's data are not."""
 
 
-class FittedData(Data[Shard]):
+class AgreedData(Data[Shard]):
     """Ability: depend on what all clients' data are like, such as on the mean of a column, which none of them knows.
 
     Before anything else clients publish statistics, and all read their data by what the server makes of these.
@@ -240,7 +240,7 @@ Key = TypeVar("Key")
 Value = TypeVar("Value")
 
 
-class Recent(OrderedDict[Key, Value]):
+class LRUCache(OrderedDict[Key, Value]):
     """The values that were used last, by key; what was not used for longest goes.
 
     Args:
@@ -276,7 +276,7 @@ class Shards(Sequence[Shard]):
 
     def __init__(self, data: ClientData[Shard], seed: int) -> None:
         self.data, self.seed = data, seed
-        self._made: Recent[int, Shard] = Recent(self.KEPT)
+        self._made: LRUCache[int, Shard] = LRUCache(self.KEPT)
 
     @property
     def names(self) -> Sequence[str]:

@@ -37,12 +37,12 @@ class Unit:
     spread: Any = 1.0
     centre: Any = 0.0
 
-    def told(self, numbers: Floats) -> NDArray[np.float32]:
+    def standardize(self, numbers: Floats) -> NDArray[np.float32]:
         """The user's numbers in this unit, float32."""
         scaled: NDArray[np.float32] = ((numbers - self.mean) / self.spread).astype(np.float32)
         return scaled
 
-    def meant(self, numbers: Any) -> Floats:
+    def inverse(self, numbers: Any) -> Floats:
         """Numbers in this unit in the user's, float64."""
         original: Floats = np.asarray(numbers, np.float64) * self.spread + self.mean
         return original
@@ -90,7 +90,7 @@ class Labels(ABC):
         """Return the unit in which labels are learnt, from those of training examples."""
 
     @abstractmethod
-    def told(self, label: Array, unit: Unit) -> Array:
+    def standardize(self, label: Array, unit: Unit) -> Array:
         """Return labels as `losses` reads them, in a unit."""
 
     @abstractmethod
@@ -120,7 +120,7 @@ class Labels(ABC):
     def measures(self, sums: Sums) -> dict[str, float]:
         """Return {name: measure}, the metric among them."""
 
-    def choice(self, sums: Sums) -> float:
+    def selection_metric(self, sums: Sums) -> float:
         """Return what a model is chosen by; the score by default."""
         return self.score(sums)
 
@@ -132,7 +132,7 @@ class Labels(ABC):
         """Return the measures of each split; arguments as of `scores`."""
         return {split: self.measures(each) for split, each in sums.items()}
 
-    def decision(self, sums: Mapping[str, Sums]) -> dict[str, Any]:
+    def decision_threshold(self, sums: Mapping[str, Sums]) -> dict[str, Any]:
         """Return how a class is answered, from the sums of splits: {} (default) for the likeliest.
 
         Else {"class": name of the rarer, "other": of the other one, "share": of validation examples, "threshold": the
@@ -145,7 +145,7 @@ class Labels(ABC):
         """Return what a constant answer reaches on the examples of the sums; None (default) where they do not tell."""
         return None
 
-    def decisions(self, sums: Mapping[str, Sums]) -> dict[str, dict[str, Any]]:
+    def decision_thresholds(self, sums: Mapping[str, Sums]) -> dict[str, dict[str, Any]]:
         """Return {label: what `decision` tells of it} where an example has several; {} by default."""
         return {}
 
@@ -213,9 +213,9 @@ class LabelledTask(Task[Shard, Prepared]):
         """Return what a constant answer reaches, as the labels tell it."""
         return self.labels.chance(sums)
 
-    def choice(self, sums: Sums) -> float:
+    def selection_metric(self, sums: Sums) -> float:
         """Return what a model is chosen by."""
-        return self.labels.choice(sums)
+        return self.labels.selection_metric(sums)
 
     def scores(self, sums: Mapping[str, Sums], chosen: Sums | None = None) -> dict[str, float]:
         """Return the labels' metric of each split."""

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.abilities.tasks import ObservedTask
 from fedgraft.contracts.facts import FittedMethod
-from fedgraft.contracts.values import Draw, Indices, Observations, Outcome, Stage, State, View
+from fedgraft.contracts.values import Batch, Indices, Observations, Outcome, Stage, State, View
 from fedgraft.wire.layouts import Arrays, Tree
 
 
@@ -21,10 +21,10 @@ class Sampler(FittedMethod, ABC, Generic[State]):
         """Make the state before a client's first round, given its number of training examples; None for none."""
 
     @abstractmethod
-    def draw(self, state: State, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Draw]:
+    def draw(self, state: State, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Batch]:
         """Draw the local steps of one pass over `block`, int64 [examples]: examples that may share a step."""
 
-    def update(self, state: State, draw: Draw, losses: NDArray[np.float32]) -> State:
+    def update(self, state: State, draw: Batch, losses: NDArray[np.float32]) -> State:
         """Return the state after a step with these losses, float32 [examples]. Never mutates `state`."""
         return state
 

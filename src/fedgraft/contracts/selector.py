@@ -48,7 +48,7 @@ class Selector(Checked, ABC, Generic[State]):
         """Return the state after a round. Never mutates `state`."""
         return state
 
-    def terms(self, state: State, view: View) -> Mapping[str, NDArray[np.float64]]:
+    def explanation(self, state: State, view: View) -> Mapping[str, NDArray[np.float64]]:
         """Return {name: float64 [N], finite, or nan for a client that has none} of the choice just made, for a report.
 
         Nothing that a run does depends on it. It is called right after `select`, with the same state and view, and

@@ -10,7 +10,7 @@ import torch
 
 from fedgraft.contracts.parts import parts_of
 from fedgraft.contracts.ranges import Checked
-from fedgraft.contracts.values import Draw, Indices, Losses, Sums
+from fedgraft.contracts.values import Batch, Indices, Losses, Sums
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Arrays
 
@@ -129,12 +129,12 @@ class Task(Checked, ABC, Generic[Shard, Prepared]):
 
     @property
     def seeds_draws(self) -> bool:
-        """True where losses depend on `Draw.seed`, as of tasks that draw negative examples or neighbours."""
+        """True where losses depend on `Batch.seed`, as of tasks that draw negative examples or neighbours."""
         return False
 
     @property
     def layers(self) -> int:
-        """Number of layers that draw neighbours, each with a number of its own in `Draw.neighbours`."""
+        """Number of layers that draw neighbours, each with a number of its own in `Batch.neighbours`."""
         return 0
 
     @abstractmethod
@@ -157,13 +157,13 @@ class Task(Checked, ABC, Generic[Shard, Prepared]):
         """
 
     @abstractmethod
-    def loss(self, model: torch.nn.Module, data: Prepared, draw: Draw, encoded: torch.Tensor | None) -> Loss:
+    def loss(self, model: torch.nn.Module, data: Prepared, draw: Batch, encoded: torch.Tensor | None) -> Loss:
         """Return the losses of a draw's examples, float [examples]; `Losses` adds a term that all of them share.
 
         The draw lies within one block; `encoded` is what `encode` made of that block.
         """
 
-    def loss_and_backward(self, model: torch.nn.Module, data: Prepared, draw: Draw) -> LossesAndBackward | None:
+    def loss_and_backward(self, model: torch.nn.Module, data: Prepared, draw: Batch) -> LossesAndBackward | None:
         """Return losses as `loss`, and what sets the gradients; None, the default, leaves this draw to autograd.
 
         Called without gradient recording, and only for draws that share no encoding.
@@ -247,7 +247,7 @@ class Task(Checked, ABC, Generic[Shard, Prepared]):
         return []
 
     def sealing(self) -> Self:
-        """Return this task with rows sealed, see `SealedTask`. Raises `InputError` where options exclude it."""
+        """Return this task with rows sealed, see `EncryptedRowsTask`. Raises `InputError` where options exclude it."""
         raise TypeError(f"{type(self).__name__} hands no rows on.")
 
     def mean_loss(self, sums: Sums) -> float:
@@ -273,7 +273,7 @@ class Task(Checked, ABC, Generic[Shard, Prepared]):
         """
         return None
 
-    def choice(self, sums: Sums) -> float:
+    def selection_metric(self, sums: Sums) -> float:
         """Return what a model is chosen by on validation; better in the same direction as the score, its default."""
         return self.score(sums)
 

@@ -179,7 +179,7 @@ class Stage:
 
 
 @dataclass(frozen=True)
-class Draw:
+class Batch:
     """One local step of a client: its examples and their weights.
 
     Args:

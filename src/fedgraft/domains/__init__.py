@@ -1,1 +1,1 @@
-"""Shards, models and measures that tasks, data and yardsticks of one kind share."""
+"""Shards, models and measures that tasks, data and baselines of one kind share."""

@@ -1,4 +1,4 @@
-"""Ridge regression, with a penalty that is chosen on validation: what yardsticks of numbers fit."""
+"""Ridge regression, with a penalty that is chosen on validation: what baselines of numbers fit."""
 
 from dataclasses import dataclass
 from typing import Any

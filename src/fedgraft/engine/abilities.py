@@ -17,7 +17,7 @@ from fedgraft.contracts import (
 from fedgraft.contracts.abilities.counting import CountedTask
 from fedgraft.contracts.abilities.graphs import LocalGraphTask, StructuredTask
 from fedgraft.contracts.abilities.naming import NamingTask
-from fedgraft.contracts.abilities.sealing import SealedTask
+from fedgraft.contracts.abilities.row_encryption import EncryptedRowsTask
 from fedgraft.contracts.abilities.smoothing import SmoothingTask
 from fedgraft.contracts.abilities.summed_statistics import SummedTask
 from fedgraft.contracts.abilities.tasks import (
@@ -96,8 +96,8 @@ class Abilities:
     naming: cached_property[NamingTask | None] = _able("task", NamingTask)
     """The task, if clients name nodes of others in what they publish."""
 
-    sealed: cached_property[SealedTask[Any] | None] = _able("task", SealedTask, "seals")
-    """The task, if rows that the server only hands on are sealed."""
+    encrypted: cached_property[EncryptedRowsTask[Any] | None] = _able("task", EncryptedRowsTask, "seals")
+    """The task, if rows that the server only hands on are encrypted."""
 
     @cached_property
     def summed(self) -> SummedTask[Any] | None:

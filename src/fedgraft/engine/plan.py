@@ -225,7 +225,7 @@ class Plan(Abilities):
 
     @cached_property
     def row_coding(self) -> RowCoding:
-        """How rows become bytes that are sealed."""
+        """How rows become bytes that are encrypted."""
         assert isinstance(self.rows, RowCodec), "it was checked where it was built"
         return RowCoding(self.rows)
 
@@ -235,17 +235,17 @@ class Plan(Abilities):
 
         Its names begin with `HALO`. Sealed rows are behind the codec already.
         """
-        return self._halo_layout(self.row_coding) if self.sealed else self._halo_layout(None)
+        return self._halo_layout(self.row_coding) if self.encrypted else self._halo_layout(None)
 
     @cached_property
     def relayed_layout(self) -> Layout:
         """The same of rows that are relayed to score a model, which go through no codec."""
-        return self._halo_layout(EXACT) if self.sealed else self.halo_layout
+        return self._halo_layout(EXACT) if self.encrypted else self.halo_layout
 
     def _halo_layout(self, sealing: RowCoding | None) -> Layout:
         layers = list(enumerate(self.halo_widths))
         rows = Layout(tuple(Spec(f"{HALO}rows.{k}", "float32", (VARIABLE, width)) for k, width in layers))
-        rows = sealing.sealed(rows, rows.names) if sealing else rows
+        rows = sealing.encrypted(rows, rows.names) if sealing else rows
         marks = (Spec(f"{HALO}slots.{k}", "uint8", (VARIABLE,)) for k, _ in layers)
         return Layout(tuple(spec for pair in zip(marks, rows, strict=True) for spec in pair))
 
@@ -269,15 +269,15 @@ class Plan(Abilities):
     @cached_property
     def statistics_layout(self) -> Layout:
         """Layout of what a client publishes before training, before the codec."""
-        return self._with_sealed(self.publishing.statistics_layout) if self.publishing else Layout(())
+        return self._with_encrypted(self.publishing.statistics_layout) if self.publishing else Layout(())
 
     @cached_property
     def combined_layout(self) -> Layout:
         """Layout of what a client gets back."""
-        return self._with_sealed(self.publishing.combined_layout) if self.publishing else Layout(())
+        return self._with_encrypted(self.publishing.combined_layout) if self.publishing else Layout(())
 
-    def _with_sealed(self, layout: Layout) -> Layout:
-        return self.row_coding.sealed(layout, self.sealed.handed_on) if self.sealed else layout
+    def _with_encrypted(self, layout: Layout) -> Layout:
+        return self.row_coding.encrypted(layout, self.encrypted.handed_on) if self.encrypted else layout
 
     @cached_property
     def asked_layout(self) -> Layout:

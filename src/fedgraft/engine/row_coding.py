@@ -1,4 +1,4 @@
-"""Rows of arrays as bytes, each by itself: what is sealed, and what the server then hands on."""
+"""Rows of arrays as bytes, each by itself: what is encrypted, and what the server then hands on."""
 
 import math
 from collections.abc import Collection
@@ -8,8 +8,8 @@ import numpy as np
 
 from fedgraft.contracts.codec import RowCodec
 from fedgraft.wire.buffers import bytes_of_rows, rows_of_bytes
+from fedgraft.wire.encrypted_rows import TAG_BYTES
 from fedgraft.wire.layouts import VARIABLE, Array, Layout, Spec
-from fedgraft.wire.sealed_rows import TAG_BYTES
 
 
 @dataclass(frozen=True)
@@ -18,8 +18,8 @@ class RowCoding:
 
     codec: RowCodec[object] | None
 
-    def sealed(self, layout: Layout, names: Collection[str]) -> Layout:
-        """Return a layout with sealed rows in place of some arrays."""
+    def encrypted(self, layout: Layout, names: Collection[str]) -> Layout:
+        """Return a layout with encrypted rows in place of some arrays."""
         return Layout(
             tuple(
                 Spec(spec.name, "uint8", (VARIABLE, TAG_BYTES + self._bytes(spec))) if spec.name in names else spec

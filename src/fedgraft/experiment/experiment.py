@@ -24,7 +24,7 @@ from fedgraft.contracts import (
     Task,
 )
 from fedgraft.contracts.abilities.tasks import derived_shards
-from fedgraft.contracts.data import Data, FittedData
+from fedgraft.contracts.data import AgreedData, Data
 from fedgraft.engine.plan import HOME, Plan
 from fedgraft.engine.privacy.options import Privacy
 from fedgraft.engine.privacy.policy import Policy
@@ -34,6 +34,7 @@ from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment.own_parameters import Own
 from fedgraft.experiment.recipes import discovery, private, secured, suiting
 from fedgraft.experiment.recipes.agreeing import agree
+from fedgraft.experiment.recipes.baseline_choice import baselines_of
 from fedgraft.experiment.recipes.codec_sections import build_codec, build_rows, resolved_codec, sealed_by_data
 from fedgraft.experiment.recipes.data_tasks import task_of
 from fedgraft.experiment.recipes.encoder_sections import without_layers
@@ -62,7 +63,6 @@ from fedgraft.experiment.recipes.sections import (
 from fedgraft.experiment.recipes.suiting import check_merging, check_needs, fitted_to
 from fedgraft.experiment.recipes.task_sections import build_task, stage_name
 from fedgraft.experiment.recipes.units import parse_bytes, with_sizes
-from fedgraft.experiment.recipes.yardstick_choice import yardsticks_of
 from fedgraft.experiment.seen_rows import untested
 from fedgraft.wire.layouts import Arrays, Tree
 
@@ -113,7 +113,7 @@ class Experiment:
     runtime: RuntimeOptions
     stopping: Stopping
     settings: Settings
-    yardsticks: tuple[str, ...]
+    baselines: tuple[str, ...]
     begins: WarmStart = field(default_factory=WarmStart)
     joined: Joined = field(default_factory=Joined)
 
@@ -135,14 +135,14 @@ class Experiment:
     @property
     def agreement_known(self) -> bool:
         """Whether it is known how data are read, as it is where clients need not agree on anything."""
-        return not isinstance(self.data, FittedData) or self.data.agreement is not None
+        return not isinstance(self.data, AgreedData) or self.data.agreement is not None
 
     def agreed(self) -> "Experiment":
         """Return the experiment with data read by what all clients agree on, such as a column's mean.
 
         Their data are read here where that is not known yet.
         """
-        if self.agreement_known or not isinstance(self.data, FittedData):
+        if self.agreement_known or not isinstance(self.data, AgreedData):
             return self
         with named_as_in_recipes({"data": type(self.data)}):
             published = self.data.published(self.plan.task, self.seed)
@@ -153,7 +153,7 @@ class Experiment:
 
         At sites, where nobody has all data, the task then knows what it must of them, as far as clients have told.
         """
-        assert isinstance(self.data, FittedData), "others have nothing to agree on"
+        assert isinstance(self.data, AgreedData), "others have nothing to agree on"
         agreed = agree(self.plan.task, self.data, published)
         reading = self.with_data(agreed.data).after(agreement=agreed.sizes)
         if at_sites:
@@ -162,7 +162,7 @@ class Experiment:
 
     def reading(self, agreement: Tree) -> "Experiment":
         """Return the experiment with data read by what clients agreed on in another run."""
-        assert isinstance(self.data, FittedData), "others have nothing to agree on"
+        assert isinstance(self.data, AgreedData), "others have nothing to agree on"
         return self.with_data(self.data.agreeing(agreement))
 
     def with_data(self, data: Data[Any]) -> "Experiment":
@@ -319,13 +319,13 @@ def build(recipe: Recipe) -> Experiment:
         probes=isinstance(selector, ProbingSelector),
         scored_at=settings.evaluation.at,
     )
-    yardsticks = yardsticks_of(recipe.sections, task_name)
+    baselines = baselines_of(recipe.sections, task_name)
     # Last: where they are must be said, so who misspells another option would first be told to say it.
     data: Data[Any] = discovery.build("data", "data", data_section)
     plan = secured.checked(plan, selector, aggregation, settings, stopping, data_section.get("clients"))
     plan = sealed_by_data(recipe, plan, data)
     optimizer = suiting.server_optimizer_of(recipe, sharing)
-    parts = (data, plan, selector, aggregation, optimizer, runtime, stopping, settings, yardsticks)
+    parts = (data, plan, selector, aggregation, optimizer, runtime, stopping, settings, baselines)
     made = Experiment(recipe, *parts)
     return replace(made, recipe=replace(recipe, sections=_resolved(made, task_name)))
 
@@ -383,7 +383,7 @@ def _resolved(made: Experiment, task: str) -> Section:
         "seed": plan.seed,
         "rounds": stopping.rounds,
         "patience": stopping.patience,
-        "yardsticks": list(made.yardsticks),
+        "baselines": list(made.baselines),
         **methods,
         **{name: plain(asdict(value)) for name, value in settings.items() if value not in _UNSAID},
         "runtime": section("runtime", made.runtime),

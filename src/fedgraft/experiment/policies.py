@@ -5,7 +5,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from fedgraft.contracts.abilities.matching import MatchedData
-from fedgraft.contracts.data import FittedData
+from fedgraft.contracts.data import AgreedData
 from fedgraft.engine.privacy.policy import Policy
 from fedgraft.engine.protocol.gate import Gate, Rule
 from fedgraft.engine.protocol.protocol import Protocol
@@ -46,7 +46,7 @@ def kinds_of(experiment: Experiment) -> list[str]:
 def joining_tells(experiment: Experiment) -> dict[str, str]:
     """Return {what a client tells as it joins, before there is a model: purpose}."""
     data = experiment.data
-    columns = {"columns": "statistics"} if isinstance(data, FittedData) else {}
+    columns = {"columns": "statistics"} if isinstance(data, AgreedData) else {}
     return columns | ({"ids": MATCHING} if isinstance(data, MatchedData) and data.matches else {})
 
 

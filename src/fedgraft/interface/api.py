@@ -12,7 +12,7 @@ from typing import Any, TypeAlias, TypeVar, overload
 
 import pandas as pd
 
-from fedgraft.contracts.data import GivenData
+from fedgraft.contracts.data import InMemoryData
 from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.errors import InputError, Interrupted
 from fedgraft.experiment.experiment import Experiment, chosen
@@ -74,7 +74,7 @@ def run(
         seeds: one run for each, such as [1, 2, 3], in `out`/seed-1 ...; started again, it goes on. None = one run.
         overrides: {"section.key": value}, applied last.
         secure: mask updates (secure_sum.name = "secagg"), and change what does not suit, but for what is set by you.
-        choices: whatever a recipe holds: `rounds`, `seed`, `patience`, `yardsticks` as values; `selector`, `sampler`,
+        choices: whatever a recipe holds: `rounds`, `seed`, `patience`, `baselines` as values; `selector`, `sampler`,
             `codec`, `model` ... as a name, as a dict of options (another "name" starts from that method's defaults) or
             as an instance, such as Oort(clients=2), of a class of yours too; `model` also as a class or an instance of
             torch.nn.Module; `training`, `budget`, `runtime` ... as a dict, such as budget={"bytes": "2MB"}.
@@ -178,7 +178,7 @@ def _label(experiment: Experiment) -> str:
 
 
 def _given_tables(experiment: Experiment) -> dict[str, pd.DataFrame]:
-    return experiment.data.tables() if isinstance(experiment.data, GivenData) else {}
+    return experiment.data.tables() if isinstance(experiment.data, InMemoryData) else {}
 
 
 def _with_stored_tables(experiment: Experiment, run_folder: RunFolder) -> Experiment:

@@ -47,7 +47,7 @@ def compare(
     against: str | None = None,
     labels: Sequence[str] = (),
 ) -> Comparison:
-    """Put runs side by side, a row each: scores, bytes, how often clients failed, bytes to a target score, yardsticks.
+    """Put runs side by side, a row each: scores, bytes, how often clients failed, bytes to a target score, baselines.
 
     Runs that differ in nothing but the seed are groups, too: `Comparison.groups`.
 
@@ -64,8 +64,8 @@ def compare(
     for row in rows:
         row["failures"] = None if row["failures"] is None else sum(row["failures"].values())
         row["client_alone"] = None if row["client_alone"] is None else row["client_alone"]["test"]
-    yardsticks = [row.pop("yardsticks") for row in rows]
-    scores = pd.DataFrame([{f"yardstick_{name}": score for name, score in each.items()} for each in yardsticks])
+    baselines = [row.pop("baselines") for row in rows]
+    scores = pd.DataFrame([{f"baseline_{name}": score for name, score in each.items()} for each in baselines])
     comparison = Comparison(pd.concat([pd.DataFrame(rows), scores], axis=1).set_index("run"))
     comparison.groups = pd.DataFrame(map(_flat, group_rows(grouped(opened))))
     if len(comparison.groups):

@@ -90,7 +90,7 @@ def on_federation(
     read, theirs = Recipe.read(recipe), own.recipe.sections
     others = {key: value for key, value in read.sections.items() if key not in FEDERATION_S}
     read = replace(read, sections={**others, **{key: theirs[key] for key in FEDERATION_S if key in theirs}})
-    changes = {"seed": own.seed, **overrides, "yardsticks": []}
+    changes = {"seed": own.seed, **overrides, "baselines": []}
     resolved = Path(recipe).resolve() == federation.recipe
     at = read.section("evaluation").get("at")
     if (resolved and at != HOME) or at is None:

@@ -15,7 +15,7 @@ from fedgraft.experiment.experiment import Experiment, load
 from fedgraft.experiment.predicting.site_run import pack_site_run
 from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.experiment.storage import disk
-from fedgraft.experiment.storage.matching import CLAIMED, joined_nodes, matched_at_sites, read_told, write_told
+from fedgraft.experiment.storage.matching import CLAIMED, cross_client_nodes, matched_at_sites, read_told, write_told
 from fedgraft.experiment.storage.provenance import RemoteClient
 from fedgraft.experiment.storage.sites import PUBLISHED
 from fedgraft.interface.node import plan_of
@@ -64,7 +64,7 @@ def joined_alike(experiment: Experiment, runtime: NodesRuntime) -> Experiment:
         experiment, members.told = matched_at_sites(experiment, claimed, len(runtime.clients()), ask)
     if published or claimed:
         again()
-    return experiment.after(neighbours=joined_nodes(members.told)) if members.told else experiment
+    return experiment.after(neighbours=cross_client_nodes(members.told)) if members.told else experiment
 
 
 def lasting(experiment: Experiment, own: Experiment) -> Experiment:

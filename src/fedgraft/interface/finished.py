@@ -27,7 +27,7 @@ from fedgraft.reports.figures.curve_figures import score
 from fedgraft.reports.pages.html_report import write_report
 from fedgraft.reports.stored.choices import is_explained
 from fedgraft.reports.stored.comparison import shown_score
-from fedgraft.reports.stored.stored_runs import StoredRun, yardsticks_of
+from fedgraft.reports.stored.stored_runs import StoredRun, baselines_of
 from fedgraft.tables.table_files import Given
 
 
@@ -71,7 +71,7 @@ class Run(Represented):
 
     @property
     def summary(self) -> dict[str, Any]:
-        """Scores, bytes, yardsticks, digest and curve, as `summary.json` holds them."""
+        """Scores, bytes, baselines, digest and curve, as `summary.json` holds them."""
         return self._stored.summary
 
     @property
@@ -274,7 +274,7 @@ class Run(Represented):
             (f"{metric} on validation, best", shown_score(self._stored.best_validation)),
             (f"{metric} on test, there", shown_score(summary["test_at_best_validation"])),
             *([("all data, sent once", human_bytes(raw))] if (raw := summary["raw_data_bytes"]) is not None else []),
-            *((f"yardstick {name}", shown_score(score)) for name, score in yardsticks_of(summary).items()),
+            *((f"baseline {name}", shown_score(score)) for name, score in baselines_of(summary).items()),
             *([("failures", failures)] if (failures := human_failures(summary["failures"])) else []),
             ("folder", str(self.folder)),
         ]

@@ -18,7 +18,7 @@ from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import printable
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes.units import human_bytes, human_seconds
-from fedgraft.experiment.running.baselines import STAGE
+from fedgraft.experiment.running.baseline_scores import STAGE
 
 LINE_SECONDS = 1.0
 """Least seconds between two plain lines."""
@@ -101,7 +101,7 @@ class Progress:
         console.print(Text(text))
 
     def _stage(self, record: logging.LogRecord) -> bool:
-        """Show what is done before the first round or after the last one, such as a yardstick; a filter of the log."""
+        """Show what is done before the first round or after the last one, such as a baseline; a filter of the log."""
         self._stage_over()
         line = Text(f"{record.getMessage()} ...")
         if self._live is not None:

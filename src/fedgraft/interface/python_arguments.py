@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from fedgraft.contracts.data import GivenData
+from fedgraft.contracts.data import InMemoryData
 from fedgraft.errors import InputError, unknown
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes import discovery
@@ -53,7 +53,7 @@ def data_of(data: Any) -> Any:
         return section
     for name in {*discovery.names("data")} - {*discovery.presets("data")}:
         cls = discovery.find("data", name)
-        if issubclass(cls, GivenData) and (options := cls.options_from(data)) is not None:
+        if issubclass(cls, InMemoryData) and (options := cls.options_from(data)) is not None:
             return {"name": name, **options}
     return data
 

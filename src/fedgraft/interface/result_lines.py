@@ -8,11 +8,11 @@ from fedgraft.experiment.claims import sentence
 from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.reports.pages.outcome import outcome
 from fedgraft.reports.stored.comparison import clients_text, failures_text, shown_score
-from fedgraft.reports.stored.stored_runs import AMONG_FEW, METRIC_NAMES, yardsticks_of
+from fedgraft.reports.stored.stored_runs import AMONG_FEW, METRIC_NAMES, baselines_of
 
 
 def result_lines(summary: Mapping[str, Any], folder: Path) -> list[str]:
-    """Return the lines: scores, what smoothing brought, bytes, yardsticks, failures, what came out, digest."""
+    """Return the lines: scores, what smoothing brought, bytes, baselines, failures, what came out, digest."""
     metric, total, raw = summary["metric"], summary["bytes"], summary["raw_data_bytes"]
     return [
         f"{summary['recipe']} on {summary['dataset']}: {summary['rounds']} rounds ({summary['stopped_by']})",
@@ -25,7 +25,7 @@ def result_lines(summary: Mapping[str, Any], folder: Path) -> list[str]:
         *([f"  privacy: {sentence(claim)}"] if (claim := summary.get("privacy")) else []),
         f"  bytes: {human_bytes(total['total'])} ({human_bytes(total['down'])} down, {human_bytes(total['up'])} up)",
         *([f"  sending all data once would take {human_bytes(raw)}"] if raw is not None else []),
-        *(f"  yardstick {name}: {shown_score(score)}" for name, score in yardsticks_of(summary).items()),
+        *(f"  baseline {name}: {shown_score(score)}" for name, score in baselines_of(summary).items()),
         *([f"  clients: {clients_text(summary)}"] if summary["scored"] else []),
         *([f"  {failed}"] if (failed := failures_text(summary["failures"])) else []),
         f"  {outcome([summary], [summary['recipe']])}",
@@ -40,7 +40,7 @@ def _measures(summary: Mapping[str, Any]) -> list[str]:
     Of two classes those among the likeliest few are told where the rarer one is judged.
     """
     measures = {name: value for name, value in summary["measures"].get("test", {}).items() if name != summary["metric"]}
-    if summary.get("decision", {"threshold": 0.0})["threshold"] is None:
+    if summary.get("threshold", {"threshold": 0.0})["threshold"] is None:
         measures = {name: value for name, value in measures.items() if not name.startswith(AMONG_FEW)}
     texts = [f"{METRIC_NAMES.get(name, name)} {shown_score(value)}" for name, value in measures.items()]
     return [f"  on test at best validation, too: {', '.join(texts)}"] if texts else []
@@ -58,9 +58,9 @@ def _after_steps(summary: Mapping[str, Any]) -> list[str]:
 
 def _decision(summary: Mapping[str, Any]) -> list[str]:
     """Return the line that says which class is the rarer, and from which probability on it is answered."""
-    if several := summary.get("decisions", {}):
+    if several := summary.get("thresholds", {}):
         return [f"  the rarer class of each label: {'; '.join(_rarer(name, told) for name, told in several.items())}"]
-    if (decision := summary.get("decision")) is None:
+    if (decision := summary.get("threshold")) is None:
         return []
     least, line = decision["threshold"], f"  the rarer class is {decision['class']!r}"
     line += f", {decision['share']:.2%} of validation"

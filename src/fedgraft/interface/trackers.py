@@ -16,13 +16,13 @@ from fedgraft.errors import missing_extra, unknown
 from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.running.recorder import Watcher
 from fedgraft.reports.pages.settings import flat
-from fedgraft.reports.stored.stored_runs import after_local_steps, yardsticks_of
+from fedgraft.reports.stored.stored_runs import after_local_steps, baselines_of
 
 LOG = logging.getLogger("fedgraft.trackers")
 FIGURES = ("loss", "validation", "test", "bytes_total", "seconds", "simulated_seconds", "flops")
 """Fields of a round that are tracked where they are known; beside them how many clients were selected and failed."""
 TOTALS = ("test_at_best_validation", "raw_data_bytes")
-"""Figures of a summary that are tracked at the end; beside them the scores of yardsticks, and after local steps."""
+"""Figures of a summary that are tracked at the end; beside them the scores of baselines, and after local steps."""
 
 
 MOST_PARAMS = 100
@@ -106,7 +106,7 @@ class Followed:
         """Track what came out."""
         figures = {name: summary[name] for name in TOTALS}
         figures["test_after_local_steps"] = after_local_steps(summary)
-        figures |= {f"yardstick_{name}": score for name, score in yardsticks_of(summary).items()}
+        figures |= {f"baseline_{name}": score for name, score in baselines_of(summary).items()}
         self._tell({name: float(value) for name, value in figures.items() if value is not None}, summary["rounds"])
 
     def close(self) -> None:

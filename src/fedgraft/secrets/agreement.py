@@ -38,7 +38,7 @@ def public_of(private: bytes) -> bytes:
     return X25519PrivateKey.from_private_bytes(private).public_key().public_bytes_raw()
 
 
-def sealed(key: bytes, content: bytes) -> bytes:
+def encrypted(key: bytes, content: bytes) -> bytes:
     """Return a message that only who has the key reads, and nobody changes: ChaCha20-Poly1305 (RFC 8439)."""
     return ChaCha20Poly1305(key).encrypt(_NONCE, content, None)
 

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from fedgraft.errors import ClientError
-from fedgraft.secrets.agreement import agreed, derived, opened, public_of, sealed
+from fedgraft.secrets.agreement import agreed, derived, encrypted, opened, public_of
 from fedgraft.secrets.masks import Lanes, lane_type, mask
 from fedgraft.secrets.shamir import PRIME, rebuilt, shares
 from fedgraft.secrets.sizes import CONFIRM_BYTES, KEY_BYTES, SHARE_BYTES
@@ -50,7 +50,7 @@ class Member:
         own = self._shares("own mask", places, threshold)
         key = self._shares("mask key", places, threshold)
         return {
-            peer: sealed(self._box_key(keys, self.client, peer), _share(one) + _share(other))
+            peer: encrypted(self._box_key(keys, self.client, peer), _share(one) + _share(other))
             for (peer, keys), one, other in zip(peers.items(), own, key, strict=True)
         }
 

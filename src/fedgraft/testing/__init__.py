@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedgraft.testing.aggregation import check_aggregation as check_aggregation
+    from fedgraft.testing.baselines import Bench as Bench
+    from fedgraft.testing.baselines import check_baseline as check_baseline
     from fedgraft.testing.codecs import check_codec as check_codec
     from fedgraft.testing.data import check_data as check_data
     from fedgraft.testing.encoders import check_encoder as check_encoder
@@ -24,11 +26,9 @@ if TYPE_CHECKING:
     from fedgraft.testing.server_optimizers import check_server_optimizer as check_server_optimizer
     from fedgraft.testing.sharing import check_sharing as check_sharing
     from fedgraft.testing.tasks import check_task as check_task
-    from fedgraft.testing.yardsticks import Bench as Bench
-    from fedgraft.testing.yardsticks import check_yardstick as check_yardstick
 
 _HOMES = {
-    "Bench": "yardsticks",
+    "Bench": "baselines",
     "check_aggregation": "aggregation",
     "check_codec": "codecs",
     "check_data": "data",
@@ -39,7 +39,7 @@ _HOMES = {
     "check_server_optimizer": "server_optimizers",
     "check_sharing": "sharing",
     "check_task": "tasks",
-    "check_yardstick": "yardsticks",
+    "check_baseline": "baselines",
 }
 """Where each name lives."""
 __all__ = [*_HOMES]

@@ -34,7 +34,7 @@ def toy(**sections: Any) -> Experiment:
         "data": {"name": "fedgraft.testing.toy:Lines"},
         "selector": {"name": "all"},
         "rounds": 3,
-        "yardsticks": [],
+        "baselines": [],
         "training": SGD,
     }
     return build(Recipe("laws", {**content, **sections}))

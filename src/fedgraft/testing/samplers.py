@@ -104,12 +104,12 @@ def _train(
     passes: int,
     resume: bool = False,
     looks: bool = False,
-) -> list[contracts.Draw]:
+) -> list[contracts.Batch]:
     """Return the draws of some passes over random blocks of random losses; every call is checked."""
     g, world = np.random.default_rng(seed), np.random.default_rng([seed, 1])
     cut = np.array_split(np.arange(examples), blocks)
     state = sampler.init(examples)
-    drawn: list[contracts.Draw] = []
+    drawn: list[contracts.Batch] = []
     for made in range(passes):
         state = _watched(sampler, state, made, examples, world)
         if looks:
@@ -131,11 +131,11 @@ def _train(
 
 def one_round(
     sampler: contracts.Sampler[Any], state: Any, stage: contracts.Stage, examples: int, epochs: int, seed: int
-) -> tuple[list[contracts.Draw], Any]:
+) -> tuple[list[contracts.Batch], Any]:
     """Return the draws of a round over one block, and the state after it."""
     g, world = np.random.default_rng(seed), np.random.default_rng([seed, 1])
     state = _observed(sampler, state, world.random(examples).astype(np.float32))
-    drawn: list[contracts.Draw] = []
+    drawn: list[contracts.Batch] = []
     for epoch in range(epochs):
         state = _watched(sampler, state, epoch, examples, world)
         for draw in sampler.draw(state, np.arange(examples), contracts.Stage(epoch, stage.guidance), g):
@@ -145,7 +145,7 @@ def one_round(
     return drawn, state
 
 
-def _updated(sampler: contracts.Sampler[Any], state: Any, draw: contracts.Draw, losses: Any) -> Any:
+def _updated(sampler: contracts.Sampler[Any], state: Any, draw: contracts.Batch, losses: Any) -> Any:
     """Return the state after a step; nothing given may change."""
     before, original = copy.deepcopy(state), losses.copy()
     after = sampler.update(state, draw, losses)
@@ -187,7 +187,7 @@ def _watched(sampler: contracts.Sampler[Any], state: Any, epoch: int, examples: 
     return after
 
 
-def _check_draw(draw: contracts.Draw, block: contracts.Indices) -> None:
+def _check_draw(draw: contracts.Batch, block: contracts.Indices) -> None:
     expect(draw.examples.dtype.kind == "i", "examples must be integers", draw.examples.dtype)
     expect(len(draw.examples) > 0, "a step must have examples", draw)
     expect(np.isin(draw.examples, block).all(), "examples of another block may not share the step", draw.examples)
@@ -206,7 +206,7 @@ def _check_draw(draw: contracts.Draw, block: contracts.Indices) -> None:
     expect(counts, "seed and neighbours must be Python ints >= 0", draw.seed, draw.neighbours)
 
 
-def _told(draw: contracts.Draw) -> tuple[Any, ...]:
+def _told(draw: contracts.Batch) -> tuple[Any, ...]:
     """All that a draw says, as values that can be compared."""
     arrays = (None if each is None else each.tolist() for each in (draw.examples, draw.weights, draw.ahead))
     return (*arrays, draw.refresh, draw.neighbours, draw.seed)

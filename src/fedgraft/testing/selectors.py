@@ -267,7 +267,7 @@ def budget_is_a_promise(case: Case) -> None:
     for_all(promised, drawn)
 
 
-@LAWS.where(lambda cls: cls.terms is not Selector.terms)
+@LAWS.where(lambda cls: cls.explanation is not Selector.explanation)
 def terms_are_of_every_client(case: Case) -> None:
     """Tell after each choice a float64 for every client, finite or nan; the same of the same, and change nothing."""
     runs = [case.run(7, 8, **BUDGETED)]
@@ -318,16 +318,16 @@ def _bad_terms(selector: Selector[Any], state: Any, view: View) -> Exception | N
     """Return what breaks the law of terms in those of one choice; None where they keep it."""
     copied, seen = copy.deepcopy(state), copy.deepcopy(view)
     try:
-        terms = dict(selector.terms(copied, seen))
-        for name, values in terms.items():
+        explanation = dict(selector.explanation(copied, seen))
+        for name, values in explanation.items():
             expect(isinstance(name, str) and name, "the name of a term must be a text", name)
             fits = isinstance(values, np.ndarray) and values.dtype == np.float64 and values.shape == (view.clients,)
             expect(fits, f"the term {name!r} must be float64 [N]", values)
             expect(not np.isinf(values).any(), f"the term {name!r} must be finite, or nan", values)
         expect(equal(copied, state), "terms must not change the state", copied, state)
         expect(equal(vars(seen), vars(view)), "terms must not change the view", seen)
-        original, again = copy.deepcopy(terms), dict(selector.terms(state, view))
-        expect(equal(terms, original), "terms must not change those that were told before", terms, original)
+        original, again = copy.deepcopy(explanation), dict(selector.explanation(state, view))
+        expect(equal(explanation, original), "terms must not change those that were told before", explanation, original)
         expect(equal(original, again), "equal states and views must give equal terms", original, again)
     except Exception as error:
         return error

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from fedgraft.contracts import Draw, Task
+from fedgraft.contracts import Batch, Task
 from fedgraft.contracts.abilities.tasks import HaloTask, PublishingTask, VariantTask, derived_shards
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.scores import improves
@@ -93,7 +93,7 @@ def personal(task: Task[Any, Any], name: str) -> bool:
 
 
 def losses(
-    task: Task[Any, Any], model: torch.nn.Module, data: Any, draw: Draw, shared: torch.Tensor | None = None
+    task: Task[Any, Any], model: torch.nn.Module, data: Any, draw: Batch, shared: torch.Tensor | None = None
 ) -> torch.Tensor:
     """Return the losses of a draw's examples, float [examples], given an encoding of their block."""
     return example_losses(task.loss(model, data, draw, shared))
@@ -186,8 +186,13 @@ def what_is_chosen_by_agrees_with_the_score(case: TaskCase) -> None:
     for one in sums:
         for two in sums:
             if improves(task.score(one), task.score(two), task.better):
-                chosen = improves(task.choice(one), task.choice(two), task.better)
-                expect(chosen, "a better score must be a better choice", task.choice(one), task.choice(two))
+                chosen = improves(task.selection_metric(one), task.selection_metric(two), task.better)
+                expect(
+                    chosen,
+                    "a better score must be a better choice",
+                    task.selection_metric(one),
+                    task.selection_metric(two),
+                )
 
 
 @LAWS.every
@@ -230,14 +235,14 @@ def losses_are_one_finite_number_per_example_and_do_not_depend_on_the_rest_of_th
         halo = case.task.ability(HaloTask)
         looked = halo.look(model, data, 0, losses=True) if halo else None
     shared = task.encode(model, data, block)
-    whole = losses(task, model, data, Draw(block), shared)
+    whole = losses(task, model, data, Batch(block), shared)
     expect(whole.shape == (len(block),), f"there must be {len(block)} losses", whole.shape)
     expect(torch.isfinite(whole).all(), "losses must be finite", whole)
     if looked is not None:
         np.testing.assert_allclose(looked[block], whole.detach().numpy(), rtol=1e-4, atol=1e-5)
-    part = losses(task, model, data, Draw(block[1::2]), shared)
+    part = losses(task, model, data, Batch(block[1::2]), shared)
     torch.testing.assert_close(part, whole[1::2], rtol=1e-4, atol=1e-5)
-    torch.testing.assert_close(losses(task, model, data, Draw(block)), whole, rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(losses(task, model, data, Batch(block)), whole, rtol=1e-4, atol=1e-5)
 
 
 @LAWS.every
@@ -245,7 +250,7 @@ def gradients_of_the_loss_reach_every_parameter(case: TaskCase) -> None:
     """Let every parameter learn."""
     data = case.prepared()
     model = case.drawn(data)
-    loss = case.task.loss(model, data, Draw(case.task.blocks(data)[0]), None)
+    loss = case.task.loss(model, data, Batch(case.task.blocks(data)[0]), None)
     objective(loss).backward()  # type: ignore[no-untyped-call]
     for name, parameter in model.named_parameters():
         expect(parameter.grad is not None, "every parameter must have a gradient", name)

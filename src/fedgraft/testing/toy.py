@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Indices, Linear, LinearTask, Regression, Sums, Task
+from fedgraft.contracts import Batch, Indices, Linear, LinearTask, Regression, Sums, Task
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.scores import root_mean_square
 from fedgraft.contracts.task import Loss
@@ -97,7 +97,7 @@ class Line(Task[Points, Points], LinearTask[Points, Points]):
         rows = rows_of(data, 0)[examples]
         return Regression(data.x[rows], data.y[rows, None], np.ones(len(rows), np.float32))
 
-    def loss(self, model: nn.Module, data: Points, draw: Draw, encoded: Tensor | None) -> Loss:
+    def loss(self, model: nn.Module, data: Points, draw: Batch, encoded: Tensor | None) -> Loss:
         """Return squared errors."""
         if len(data.y) == self.faulty_points:
             self._fail()

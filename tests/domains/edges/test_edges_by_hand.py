@@ -7,9 +7,9 @@ import pytest
 
 from fedgraft.domains.edge_data.edge_rows import both_ways
 from fedgraft.domains.edges.history import history_of
+from fedgraft.domains.edges.history_exchange import HistoryExchange
 from fedgraft.domains.edges.order_of_time import order_of, sees, split_of, stage_of
 from fedgraft.domains.edges.shards import EdgeShard, deal_edges, merge_edges
-from fedgraft.domains.edges.told_history import ToldHistory
 from fedgraft.domains.edges.unrolled import unrolled
 from fedgraft.domains.nodes.base.shards import WholeGraph
 from fedgraft.errors import InputError, WireError
@@ -120,7 +120,7 @@ def test_told_histories_are_those_of_one_place(caplog: pytest.LogCaptureFixture)
     """What the target's client tells of each edge is what one place counts, and a later change changes nothing."""
     shards = dealt([0, 1, 0, 1])
     (whole,) = dealt([0, 0, 0, 0])
-    exchange = ToldHistory(1)
+    exchange = HistoryExchange(1)
     published = {k: exchange.statistics(shard) for k, shard in enumerate(shards)}
     for each in published.values():
         exchange.check(each)
@@ -141,14 +141,14 @@ def test_told_histories_are_those_of_one_place(caplog: pytest.LogCaptureFixture)
 
 
 def test_a_history_is_known_by_who_tells_whom_and_its_number() -> None:
-    shards, exchange = dealt([0, 1, 0, 1]), ToldHistory(1, sealed=True)
+    shards, exchange = dealt([0, 1, 0, 1]), HistoryExchange(1, encrypted=True)
     published = {k: exchange.statistics(shard) for k, shard in enumerate(shards)}
     sent = exchange.sent_places(0, published[0])["history"]
     assert sent.tolist() == [[0, 1, k] for k in range(len(sent))]
     told = exchange.combine(published)[1]
     assert exchange.received_places(1, told)["history"].tolist() == sent.tolist()
-    assert ToldHistory(1).sent_places(0, published[0]) == ToldHistory(1).received_places(1, told) == {}
-    with pytest.raises(WireError, match=r"sealed histories where \d+ are meant"):
+    assert HistoryExchange(1).sent_places(0, published[0]) == HistoryExchange(1).received_places(1, told) == {}
+    with pytest.raises(WireError, match=r"encrypted histories where \d+ are meant"):
         exchange.received_places(1, {**told, "history_counts": told["history_counts"] + 1})
 
 

@@ -31,7 +31,7 @@ def test_nothing_is_told_that_few_edges_are_behind() -> None:
     told = told_times(np.arange(1000.0), 5)
     assert len(told["mean"]) == 100
     assert told["count"].min() >= 5
-    with pytest.raises(InputError, match=r"data\.time: every client has fewer edges than data\.least_examples"):
+    with pytest.raises(InputError, match=r"data\.time: every client has fewer edges than data\.min_examples"):
         agreed_order([told_times(np.array([1.0]), 5)])
 
 

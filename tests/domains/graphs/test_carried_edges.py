@@ -9,7 +9,7 @@ import torch
 
 from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader
 from fedgraft.domains.edge_data.edge_rows import EdgeRows
-from fedgraft.domains.graphs.batches import Batch, Collator, Layer
+from fedgraft.domains.graphs.batches import Collator, GraphBatch, Layer
 from fedgraft.domains.graphs.model import GraphModel, Variant
 from fedgraft.domains.graphs.shards import GraphShard, merge_shards
 from fedgraft.domains.graphs.tables import carried_edges
@@ -58,10 +58,10 @@ def test_an_edge_listed_both_ways_is_one_with_what_each_row_says():
 
 
 def test_repeats_of_one_direction():
-    found, notes = read(repeats="last")
+    found, notes = read(duplicate_edges="last")
     assert found[4, 3] == [(3, True, 1)]
     assert "1 repeated edges left out." in notes
-    found, notes = read(repeats="sum")
+    found, notes = read(duplicate_edges="sum")
     assert found[3, 4] == [(4, True, 2)]
     assert found[1, 0] == [(5, True, 1)], "the other way is no repeat"
 
@@ -91,7 +91,7 @@ def carrying(shard: GraphShard, seed: int, weighted: bool = False, directed: boo
     return replace(shard, edge_rows=EdgeRows(values, along, pair, weight))
 
 
-def by_nodes(shard: GraphShard, graphs: np.ndarray) -> Batch:
+def by_nodes(shard: GraphShard, graphs: np.ndarray) -> GraphBatch:
     """A batch in which every node stands for itself, and every edge."""
     part = shard.take(graphs)
     rows, nodes = part.edge_rows, part.nodes
@@ -108,7 +108,7 @@ def by_nodes(shard: GraphShard, graphs: np.ndarray) -> Batch:
     counts = Sparse(owner, np.arange(nodes), np.ones(nodes), (len(graphs), nodes))
     layer = Layer(block, torch.full((nodes,), 1 / nodes), counts)
     kind, attributes = torch.from_numpy(part.kind.astype(int)), torch.from_numpy(part.attributes)
-    return Batch(kind, attributes, torch.zeros(nodes, 0), counts, (layer,) * LAYERS, torch.from_numpy(part.label))
+    return GraphBatch(kind, attributes, torch.zeros(nodes, 0), counts, (layer,) * LAYERS, torch.from_numpy(part.label))
 
 
 MODELS = {

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedgraft.domains.graphs.batches import Batch, Collator, Layer
+from fedgraft.domains.graphs.batches import Collator, GraphBatch, Layer
 from fedgraft.domains.graphs.model import GraphModel, Together, Variant
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.graphs.structural_encodings import places
@@ -18,7 +18,7 @@ from helpers.small_graphs import random_graphs, shard_of
 WALKS, DEGREES, LAYERS = 3, 2, 2
 
 
-def by_nodes(shard: GraphShard, graphs: np.ndarray, structure: np.ndarray) -> Batch:
+def by_nodes(shard: GraphShard, graphs: np.ndarray, structure: np.ndarray) -> GraphBatch:
     """A batch in which every node stands for itself."""
     first = np.concatenate([[0], np.cumsum(shard.sizes)])
     nodes = np.concatenate([np.arange(first[graph], first[graph + 1]) for graph in graphs])
@@ -29,7 +29,7 @@ def by_nodes(shard: GraphShard, graphs: np.ndarray, structure: np.ndarray) -> Ba
     counts = Sparse(owner, np.arange(len(nodes)), np.ones(len(nodes)), (len(graphs), len(nodes)))
     layer = Layer(block, torch.full((len(nodes),), 1 / len(nodes)), counts)
     parts = (torch.from_numpy(array[nodes]) for array in (shard.kind.astype(int), shard.attributes, structure))
-    return Batch(*parts, counts, (layer,) * LAYERS, torch.from_numpy(shard.label[graphs]))
+    return GraphBatch(*parts, counts, (layer,) * LAYERS, torch.from_numpy(shard.label[graphs]))
 
 
 @pytest.mark.parametrize("attributes", [False, True])

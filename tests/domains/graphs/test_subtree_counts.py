@@ -7,7 +7,7 @@ import pytest
 
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.graphs.subtree_counts import subtree_counts
-from fedgraft.methods.yardsticks.wl_kernel import WLKernel
+from fedgraft.methods.baselines.wl_kernel import WLKernel
 from helpers.small_graphs import LONE, PATH, TRIANGLE, random_graphs, shard_of
 from helpers.toy_graphs import shard
 

@@ -8,7 +8,7 @@ import torch
 
 from fedgraft.contracts.labels import Unit
 from fedgraft.domains.labels.classes import Classes
-from fedgraft.domains.labels.judged import JudgedClasses
+from fedgraft.domains.labels.metric_classes import MetricClasses
 from fedgraft.domains.labels.numbers import Numbers
 from fedgraft.domains.labels.several import Several
 from fedgraft.errors import InputError
@@ -57,7 +57,9 @@ def test_every_label_has_a_unit_of_its_own():
     label = np.array([[2.0, 100.0], [4.0, NAN], [NAN, 300.0]])
     unit = NUMBERS.unit(label)
     assert [unit.mean.tolist(), unit.spread.tolist()] == [[3.0, 200.0], [1.0, 100.0]]
-    np.testing.assert_array_equal(NUMBERS.told(label, unit), np.array([[-1, -1], [1, NAN], [NAN, 1]], np.float32))
+    np.testing.assert_array_equal(
+        NUMBERS.standardize(label, unit), np.array([[-1, -1], [1, NAN], [NAN, 1]], np.float32)
+    )
     answers = NUMBERS.answers(torch.tensor([[1.0, -2.0]]), unit)
     assert {name: column.tolist() for name, column in answers.items()} == {
         "prediction_wear": [4.0],
@@ -90,7 +92,7 @@ def test_a_loss_counts_as_often_as_the_weight_of_its_class_of_its_label_says():
 
 
 def several(judged, names=("wear", "noise")):
-    return Several(JudgedClasses(("low", "high"), judged=judged, labels=len(names)), names)
+    return Several(MetricClasses(("low", "high"), judged=judged, labels=len(names)), names)
 
 
 def sums_of(kind, odds, label):
@@ -110,14 +112,14 @@ def test_areas_are_means_over_labels():
     assert kind.score(sums) == measures["average_precision"] == pytest.approx(((1 + 2 / 3) / 2 + 1 / 3) / 2)
     assert measures["auc"] == pytest.approx((0.75 + 0.0) / 2)
     assert kind.chance(sums).value == pytest.approx((1 / 2 + 1 / 3) / 2)
-    assert kind.choice(sums) == pytest.approx(kind.score(sums), abs=1e-8)
+    assert kind.selection_metric(sums) == pytest.approx(kind.score(sums), abs=1e-8)
 
 
 def test_a_label_that_has_no_score_has_no_part_in_the_choice():
     kind = several("auc")
     sums = sums_of(kind, [[3.0, 1.0], [-3.0, 2.0]], [[1, 0], [0, 0]])
     assert kind.score(sums) == 1.0
-    assert kind.choice(sums) == pytest.approx(1.0, abs=1e-8)
+    assert kind.selection_metric(sums) == pytest.approx(1.0, abs=1e-8)
     assert kind.chance(sums).value == 0.5
 
 
@@ -128,8 +130,11 @@ def test_every_label_has_a_threshold_chosen_on_validation():
     wear = 2 / 3  # two are taken for it, one rightly
     noise = kind.each.scores({"": kind._by_label(test)[1]}, kind._by_label(validation)[1])[""]
     assert kind.scores({"validation": validation, "test": test})["test"] == pytest.approx((wear + noise) / 2)
-    decisions = kind.decisions({"validation": validation, "test": test})
-    assert {name: decision["class"] for name, decision in decisions.items()} == {"wear": "low", "noise": "high"}
+    decision_thresholds = kind.decision_thresholds({"validation": validation, "test": test})
+    assert {name: decision["class"] for name, decision in decision_thresholds.items()} == {
+        "wear": "low",
+        "noise": "high",
+    }
 
 
 def test_bins_are_shared_by_labels():

@@ -8,7 +8,7 @@ from fedgraft.domains.labels.local_fit import LocalFit
 from fedgraft.domains.labels.smoothing import Apart, Choice, Smoothing
 from fedgraft.domains.nodes.base.shards import cut, merge_shards
 from fedgraft.domains.nodes.training.neighbours import Neighbours
-from fedgraft.engine.server.smoothing.joined import Joined
+from fedgraft.engine.server.smoothing.cross_client import CrossClientEdges
 from fedgraft.engine.server.smoothing.smoothing import chosen
 from helpers.node_runs import small
 from helpers.toy_nodes import whole
@@ -29,7 +29,7 @@ def answers_of(shard, seed=0):
 def joined_hops(shards, smoothing, answers):
     """What each client is sent, hop by hop, as the server computes it; nothing is rounded."""
     graphs = [Neighbours(shard) for shard in shards]
-    joined = Joined.of({client: graph.border for client, graph in enumerate(graphs)}, len(shards))
+    joined = CrossClientEdges.of({client: graph.boundary for client, graph in enumerate(graphs)}, len(shards))
     means = [[] for _ in shards]
     for _ in range(smoothing.hops):
         told = [smoothing.rows(graph, own, got) for graph, own, got in zip(graphs, answers, means, strict=True)]
@@ -95,8 +95,8 @@ def test_without_shared_labels_rows_do_not_depend_on_them():
     _, shards = small(recipe="fedlocal")
     shard, smoothing = shards[0], Smoothing(2, 3, share_labels=False)
     answers = answers_of(shard)
-    border = Neighbours(shard).border
-    means = [Means(np.full((len(border.nodes), 2), 0.3, np.float32), np.ones(len(border.nodes), bool))]
+    boundary = Neighbours(shard).boundary
+    means = [Means(np.full((len(boundary.nodes), 2), 0.3, np.float32), np.ones(len(boundary.nodes), bool))]
     blind = type(shard)(**{**vars(shard), "label": (shard.label + 1) % 3})
     for got in ([], means):
         assert np.array_equal(*(smoothing.rows(Neighbours(each), answers, got) for each in (shard, blind)))
@@ -108,7 +108,7 @@ def test_neighbours_elsewhere_that_are_not_known_are_left_out():
     _, shards = small(recipe="fedlocal")
     graph = Neighbours(shards[0])
     answers = answers_of(shards[0])
-    rows = np.full((len(graph.border.nodes), 3), 0.5, np.float32)
+    rows = np.full((len(graph.boundary.nodes), 3), 0.5, np.float32)
     nobody = Means(rows, np.zeros(len(rows), bool))
     assert np.array_equal(graph.mean(answers, nobody, 3), graph.mean(answers, None, 3))
 

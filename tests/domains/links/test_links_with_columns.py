@@ -4,13 +4,15 @@ import numpy as np
 import pytest
 import torch
 
-from fedgraft.contracts import Draw
+from fedgraft.contracts import Batch
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.task import example_losses
 from fedgraft.domains.edge_data.edge_rows import both_ways
 from fedgraft.domains.links.shards import LinkShard, codes_of, hold_out, whole
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, cut
 from fedgraft.errors import InputError
+from fedgraft.methods.baselines.adamic_adar import AdamicAdar
+from fedgraft.methods.baselines.preferential_attachment import PreferentialAttachment
 from fedgraft.methods.models.gat import GAT
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.gine import GINE
@@ -18,8 +20,6 @@ from fedgraft.methods.models.multigraph import Multigraph
 from fedgraft.methods.models.network import Network
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.link import Link
-from fedgraft.methods.yardsticks.adamic_adar import AdamicAdar
-from fedgraft.methods.yardsticks.preferential_attachment import PreferentialAttachment
 from helpers import toy_nodes
 from helpers.edge_shards import exported
 
@@ -64,8 +64,8 @@ def test_edges_of_two_nodes_are_one_and_are_held_out_together(split_seed: int | 
 def test_repeats_do_not_change_which_edges_are_held_out() -> None:
     one, other = held(shard_of()), held(shard_of(RING))
     assert np.array_equal(one.pairs, other.pairs)
-    for yardstick in (AdamicAdar(), PreferentialAttachment()):
-        assert yardstick.score([one]) == yardstick.score([other])
+    for baseline in (AdamicAdar(), PreferentialAttachment()):
+        assert baseline.score([one]) == baseline.score([other])
 
 
 @pytest.mark.parametrize("encoder", [GINE(hidden=4), GAT(hidden=4, embedding=4), Multigraph(hidden=4)], ids=str)
@@ -74,7 +74,7 @@ def test_training_edges_carry_messages_with_their_columns(encoder: LayeredEncode
     task = Link(encoder, width=4).fitted([found])
     assert task.edge_features == 2
     data, model = task.prepare(found, {}), task.model(torch.Generator().manual_seed(0))
-    example_losses(task.loss(model, data, Draw(np.arange(task.examples(data))), None)).mean().backward()
+    example_losses(task.loss(model, data, Batch(np.arange(task.examples(data))), None)).mean().backward()
     named = {name: each.grad for name, each in model.named_parameters() if "edge" in name}
     assert named
     assert all(grad is not None and grad.abs().max() > 0 for grad in named.values())

@@ -12,7 +12,7 @@ from fedgraft.domains.ratings.shared_user_statistics import (
     FINE,
     RANGE,
     SPREAD,
-    Elsewhere,
+    RemoteRatings,
     check,
     combine,
     publish,
@@ -121,7 +121,7 @@ def test_answers_that_do_not_fit_are_refused():
 
 def test_columns_are_finite_and_newcomers_have_nothing():
     known = one_item_each([1, 2], [0, 1], [5.0, 4.0])
-    elsewhere = Elsewhere.of_means(np.array([0.5]), np.array([3.0])).padded(2)
+    elsewhere = RemoteRatings.of_means(np.array([0.5]), np.array([3.0])).padded(2)
     pairs, nodes = elsewhere.pair_columns(known, np.array([0, 1])), elsewhere.node_columns(known)
     assert pairs.shape == (2, 3)
     assert nodes.shape == (4, 2)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from fedgraft.contracts import Draw
+from fedgraft.contracts import Batch
 from fedgraft.domains.ratings.social_model import node_rows, pseudo_items
 from fedgraft.errors import InputError
 from fedgraft.methods.data.shops import Shops
@@ -89,15 +89,15 @@ def test_pseudo_labels_are_the_nearest_grades_and_weigh_as_ratings():
     data, model = task.prepare(SHARDS[0], {}), lively(task)
     block = task.blocks(data)[0]
     with torch.no_grad():
-        nodes, plain = task.encode(model, data, block), task.loss(model, data, Draw(block), None)
-        trained = task.loss(model.train(), data, Draw(block), nodes)
+        nodes, plain = task.encode(model, data, block), task.loss(model, data, Batch(block), None)
+        trained = task.loss(model.train(), data, Batch(block), nodes)
     fold = data.folds[0]
     users = torch.unique(fold.user)
     told = (fold.base[0] + (nodes[users][:, None] * model.embeddings.items[data.pseudo[users]]).sum(2)).detach()
     wrong = (told - told.clamp(1, 5).round()) ** 2
     expected = (plain.sum() + wrong.sum()) / (len(plain) + wrong.numel())
     torch.testing.assert_close(trained.mean(), expected, rtol=1e-4, atol=1e-5)
-    assert torch.equal(task.loss(model.eval(), data, Draw(block), None), plain), "scores and probes see ratings alone"
+    assert torch.equal(task.loss(model.eval(), data, Batch(block), None), plain), "scores and probes see ratings alone"
 
 
 def test_newcomers_are_told_the_mean_and_strangers_nothing():

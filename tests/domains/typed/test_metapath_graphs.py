@@ -4,7 +4,7 @@ import networkx
 import numpy as np
 import pytest
 
-from fedgraft.domains.typed.metapath_graphs import joined_targets, metapath_matrix, page_rank
+from fedgraft.domains.typed.metapath_graphs import cross_client_targets, metapath_matrix, page_rank
 from fedgraft.errors import InputError
 from helpers.typed_graphs import typed_graph
 
@@ -58,9 +58,9 @@ def test_edges_are_there_once_and_either_way_whichever_metapath_joins():
     }
     graph, metapaths = typed_graph(edges), ("paper-author-paper", "paper-venue-paper")
     for most, paths in ((0, metapaths), (1, metapaths[:1])):
-        found = joined_targets(graph, paths, most).T.tolist()
+        found = cross_client_targets(graph, paths, most).T.tolist()
         assert sorted(found) == [[0, 1], [0, 2], [1, 0], [2, 0]]
-    assert joined_targets(graph, ["paper"]).shape == (2, 0)
+    assert cross_client_targets(graph, ["paper"]).shape == (2, 0)
 
 
 def test_the_same_neighbours_are_kept_every_time():

@@ -1,4 +1,4 @@
-"""A client's end of rows that are sealed: what it opens, what it refuses, what it keeps."""
+"""A client's end of rows that are encrypted: what it opens, what it refuses, what it keeps."""
 
 from typing import Any
 
@@ -13,7 +13,7 @@ from fedgraft.engine.plan import HALO
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.errors import WireError
 from fedgraft.wire import Message
-from fedgraft.wire.sealed_rows import TAG_BYTES, RowSeal
+from fedgraft.wire.encrypted_rows import TAG_BYTES, RowSeal
 from helpers.node_runs import small
 
 SEAL = RowSeal(bytes(range(32)), "run")
@@ -64,17 +64,17 @@ def test_what_is_published_is_bytes_and_comes_back(case: tuple[Any, Any]) -> Non
 
 def test_a_site_keeps_an_open_message_and_others_read_what_all_were_told(case: tuple[Any, Any]) -> None:
     plan, _ = case
-    sealed = set_up_of(case)
-    opened = ends(case).opened_message(0, sealed)
-    assert opened == set_up_of(case, OPEN) != sealed
-    kept, known = shared_in(plan, opened), ends(case).shared_in(0, sealed)
+    encrypted = set_up_of(case)
+    opened = ends(case).opened_message(0, encrypted)
+    assert opened == set_up_of(case, OPEN) != encrypted
+    kept, known = shared_in(plan, opened), ends(case).shared_in(0, encrypted)
     assert all(np.array_equal(kept[name], known[name]) for name in known)
     assert ends(case).opened_message(0, b"") == b""
-    assert shared_in(plan, b"") == common_in(plan, b"") == common_in(plan, sealed) == {}
-    with pytest.raises(WireError, match="rows of degree are sealed, and this client has no secret"):
-        shared_in(plan, sealed)
+    assert shared_in(plan, b"") == common_in(plan, b"") == common_in(plan, encrypted) == {}
+    with pytest.raises(WireError, match="rows of degree are encrypted, and this client has no secret"):
+        shared_in(plan, encrypted)
     with pytest.raises(WireError, match="a row of degree cannot be opened"):
-        ends(case).shared_in(1, sealed)  # other nodes than it asked for
+        ends(case).shared_in(1, encrypted)  # other nodes than it asked for
 
 
 def states(case: tuple[Any, Any], owner: int, value: float = 0.5) -> tuple[list[HaloRows], Any]:
@@ -88,12 +88,12 @@ def states(case: tuple[Any, Any], owner: int, value: float = 0.5) -> tuple[list[
 def test_states_are_known_by_whose_they_are(case: tuple[Any, Any]) -> None:
     plan, _ = case
     rows, slot = states(case, 1)
-    sealed = HaloCodec(plan).decode(ends(case).encode(1, rows, g()))  # as the server has them
-    handed = HaloCodec(plan).encode([HaloRows(slot, each.rows) for each in sealed], g())
+    encrypted = HaloCodec(plan).decode(ends(case).encode(1, rows, g()))  # as the server has them
+    handed = HaloCodec(plan).encode([HaloRows(slot, each.rows) for each in encrypted], g())
     (got, *_) = ends(case).decode(0, handed)
     assert got.slot.tolist() == slot.tolist()
     assert (got.rows == 0.5).all()
-    moved = HaloCodec(plan).encode([HaloRows(slot, each.rows[::-1]) for each in sealed], g())
+    moved = HaloCodec(plan).encode([HaloRows(slot, each.rows[::-1]) for each in encrypted], g())
     with pytest.raises(WireError, match=rf"a row of {HALO}0 cannot be opened"):
         ends(case).decode(0, moved)
     relayed = HaloCodec(plan).read(ends(case).raw(1, rows))

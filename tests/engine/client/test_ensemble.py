@@ -16,7 +16,7 @@ TINY = {
     "data.graphs": 60,
     "rounds": 6,
     "runtime.workers": 0,
-    "yardsticks": [],
+    "baselines": [],
     "sharing.probability": 0.5,
     "sharing.answers": "both",
 }

@@ -74,10 +74,10 @@ def test_on_one_machine_the_run_shows_the_reason_and_charges_the_code(workers):
 
 
 def test_where_the_machine_does_not_say_more_the_run_shows_the_code():
-    class Elsewhere(Around):
+    class RemoteNodes(Around):
         def reasons(self):
             return {}
 
     experiment = toy(task={"name": "helpers.toy:Line", "fault": "nan", "faulty_points": 120}, rounds=1)
-    played = play(experiment, lambda plan, shards: Elsewhere(here(plan, shards), plan))
+    played = play(experiment, lambda plan, shards: RemoteNodes(here(plan, shards), plan))
     assert played.rows[0].failed == {2: "diverged"}

@@ -7,7 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgraft.contracts import Augmentation, Draw, Sampler, StructurePenalty
+from fedgraft.contracts import Augmentation, Batch, Sampler, StructurePenalty
 from fedgraft.contracts.abilities.graphs import StructuredTask
 from fedgraft.contracts.structure import WHOLE
 from fedgraft.contracts.values import Losses
@@ -23,7 +23,7 @@ from helpers.toy_runs import same
 class Fixed(Sampler[list]):
     """The given draws, in order; remembers the losses of each."""
 
-    draws: tuple[Draw, ...]
+    draws: tuple[Batch, ...]
 
     def init(self, examples):
         return []
@@ -221,7 +221,7 @@ def test_others_move_as_if_frozen_parameters_had_no_gradient(optimizer):
 
 
 def test_every_draw_is_a_step_and_its_losses_reach_the_sampler():
-    draws = (Draw(np.array([0])), Draw(np.array([1])))
+    draws = (Batch(np.array([0])), Batch(np.array([1])))
     trained = trainer(sampler=Fixed(draws))
     trained.run()
     # From 0: error -2, gradient (-4, -4). From (0.4, 0.4): error 1.2 - 4 = -2.8, gradient (-11.2, -5.6).
@@ -239,7 +239,7 @@ def test_draws_that_limit_neighbours_bring_a_seed_and_others_only_if_the_task_dr
                 seen.append(draw.seed)
                 return super().loss(model, data, draw, encoded)
 
-        trainer(task=Watching(width=1), sampler=Fixed((Draw(np.array([0]), neighbours=neighbours),))).run()
+        trainer(task=Watching(width=1), sampler=Fixed((Batch(np.array([0]), neighbours=neighbours),))).run()
         return seen
 
     class Drawing(Line):
@@ -250,7 +250,7 @@ def test_draws_that_limit_neighbours_bring_a_seed_and_others_only_if_the_task_dr
 
 
 def test_weights_of_a_draw_multiply_its_losses():
-    trained = trainer(sampler=Fixed((Draw(np.array([0, 1]), np.array([2, 0], np.float32)),)))
+    trained = trainer(sampler=Fixed((Batch(np.array([0, 1]), np.array([2, 0], np.float32)),)))
     trained.run()
     assert weights(trained) == pytest.approx([0.4, 0.4])  # the mean of 2 * 4 and 0 * 16
 
@@ -260,7 +260,7 @@ def test_a_shared_term_joins_the_objective_once_and_neither_sampler_nor_report_s
         def loss(self, model, data, draw, encoded):
             return Losses(super().loss(model, data, draw, encoded), 5.0 * (model.weight.sum() - 1.0) ** 2)
 
-    draws = (Draw(np.array([0, 1]), np.array([2, 0], np.float32)),)
+    draws = (Batch(np.array([0, 1]), np.array([2, 0], np.float32)),)
     trained = trainer(task=Shrunk(width=1), sampler=Fixed(draws))
     trained.run()
     assert weights(trained) == pytest.approx([1.4, 0.4])  # the mean of 2 * 4 and 0 * 16, and a gradient of -10 on w
@@ -306,7 +306,7 @@ def test_a_task_that_draws_gets_a_seed_with_every_step():
             return super().loss(model, data, draw, encoded)
 
     seen = []
-    trainer(task=Drawing(width=1), sampler=Fixed((Draw(np.array([0])), Draw(np.array([1]))))).run()
+    trainer(task=Drawing(width=1), sampler=Fixed((Batch(np.array([0])), Batch(np.array([1]))))).run()
     assert 0 not in seen
     assert len(set(seen)) == 2
 
@@ -350,7 +350,7 @@ def test_a_pass_takes_every_block_or_so_many():
 def test_what_draws_share_learns_with_the_last_of_them_by_hand():
     # Draw 1: error -2, so b moves by 0.4 and w not yet. Draw 2: error 0.4 - 4 = -3.6, so b moves by 0.72, and
     # w by the mean over both draws: 0.1 * (4 * 1 + 7.2 * 2) / 2.
-    draws = (Draw(np.array([0])), Draw(np.array([1])))
+    draws = (Batch(np.array([0])), Batch(np.array([1])))
     trained = trainer(sampler=Fixed(draws), task=Encoded(width=1), model=Scaled())
     trained.run()
     assert weights(trained) == pytest.approx([0.92, 1.12])

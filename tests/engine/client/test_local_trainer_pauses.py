@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedgraft.contracts import Draw, Sampler
+from fedgraft.contracts import Batch, Sampler
 from fedgraft.contracts.abilities.tasks import HaloTask
 from fedgraft.engine.client.local_trainer import LocalTrainer, Paused
 from fedgraft.errors import FedgraftError
@@ -26,8 +26,8 @@ class Asking(Sampler[dict]):
 
     def draw(self, state, block, stage, g):
         share = state["loss"][block] / state["loss"][block].sum()
-        draws = [Draw(g.choice(block, 3, replace=False, p=share), None, k % self.every == 0) for k in range(5)]
-        return [*draws, Draw(block[:2], np.array([0.5, 2.0], np.float32))]
+        draws = [Batch(g.choice(block, 3, replace=False, p=share), None, k % self.every == 0) for k in range(5)]
+        return [*draws, Batch(block[:2], np.array([0.5, 2.0], np.float32))]
 
     def update(self, state, draw, losses):
         seen = state["loss"].copy()
@@ -167,7 +167,7 @@ class Refreshing(Sampler[None]):
         return None
 
     def draw(self, state, block, stage, g):
-        return [Draw(block, refresh=True)]
+        return [Batch(block, refresh=True)]
 
     def refreshes(self, epochs):
         return epochs

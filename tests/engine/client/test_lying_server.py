@@ -49,10 +49,10 @@ class Cohort:
         self.memories = {client: {} for client in self.peers}
         self.told = {client: self.ask(client, "keys", {}) for client in self.peers}
         boxes = {client: self.ask(client, "shares", self.keys_for(client))[BOXES] for client in self.peers}
-        sealed = {client: dict(zip(self.peers[client], rows, strict=True)) for client, rows in boxes.items()}
+        encrypted = {client: dict(zip(self.peers[client], rows, strict=True)) for client, rows in boxes.items()}
         self.masked = {}
         for client, peers in self.peers.items():
-            arrays = {PRESENT: np.packbits([1] * k), BOXES: np.stack([sealed[peer][client] for peer in peers])}
+            arrays = {PRESENT: np.packbits([1] * k), BOXES: np.stack([encrypted[peer][client] for peer in peers])}
             order = Message("train", 1, {TOTAL: float(count) + (client in other)}, {**arrays, **self.model})
             self.masked[client] = self.masking.taken_up(client, order, self.memories[client], BITS, UPDATES)(CODES)
 
@@ -214,12 +214,12 @@ def test_who_has_revealed_shares_at_a_model_does_not_train_at_it_again(five):
     assert 0 in cohort.revealed({client: set(peers) for client, peers in cohort.peers.items()})
     memory = cohort.memories[0]
     again = {**five.memories[0], **memory}
-    sealed = {PRESENT: np.packbits([1] * 4), BOXES: five.memories[0]["sum"]["boxes"]}
-    order = Message("train", 1, {TOTAL: 5.0}, {**sealed, **five.model})
+    encrypted = {PRESENT: np.packbits([1] * 4), BOXES: five.memories[0]["sum"]["boxes"]}
+    order = Message("train", 1, {TOTAL: 5.0}, {**encrypted, **five.model})
     with pytest.raises(BeyondLimitError, match="has revealed shares"):
         cohort.masking.taken_up(0, order, again, BITS, UPDATES)
     moved = {name: array + 1 for name, array in five.model.items()}
-    cohort.masking.taken_up(0, Message("train", 1, {TOTAL: 5.0}, {**sealed, **moved}), again, BITS, UPDATES)
+    cohort.masking.taken_up(0, Message("train", 1, {TOTAL: 5.0}, {**encrypted, **moved}), again, BITS, UPDATES)
 
 
 @pytest.mark.parametrize("shares", [9, 7])

@@ -8,7 +8,7 @@ from fedgraft.experiment.experiment import load
 from helpers.toy_runs import looped
 
 SHOPS = {
-    **{"data.name": "catalogue", "data.clients": 3, "rounds": 2, "yardsticks": [], "runtime.workers": 0},
+    **{"data.name": "catalogue", "data.clients": 3, "rounds": 2, "baselines": [], "runtime.workers": 0},
     **{"selector.clients": 3, "selector.reputation": "paired", "clock.late": "wait"},
 }
 

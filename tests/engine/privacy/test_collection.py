@@ -74,7 +74,7 @@ def test_fewer_clients_than_a_sum_is_of_are_refused_by_the_option_that_says_so()
     collection_of(SecureSum(), Privacy(), 9).check_clients(1)
 
 
-def test_what_is_hidden_is_sealed_and_answered_once():
+def test_what_is_hidden_is_encrypted_and_answered_once():
     assert not collection_of(SecureSum("clear"), Privacy(), 9).hides
     assert collection_of(SecureSum("secagg"), Privacy(), 9).hides
     assert collection_of(SecureSum("clear"), NOISE, 9).hides

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from fedgraft.contracts.abilities.smoothing import STEPS, Border
+from fedgraft.contracts.abilities.smoothing import STEPS, Boundary
 from fedgraft.engine.privacy.halo_sums import (
     COUNTS,
     DEGREES,
@@ -16,12 +16,12 @@ from fedgraft.engine.privacy.halo_sums import (
     check_places,
     placed,
 )
-from fedgraft.engine.server.smoothing.joined import Joined
+from fedgraft.engine.server.smoothing.cross_client import CrossClientEdges
 from fedgraft.errors import BeyondLimitError, ClientError
 
 
-def borders(edges, owners, weights=None):
-    """{client: border} of undirected edges between nodes of given owners; nodes count from 0 at each."""
+def boundaries(edges, owners, weights=None):
+    """{client: boundary} of undirected edges between nodes of given owners; nodes count from 0 at each."""
     place = [owners[:node].count(owners[node]) for node in range(len(owners))]
     found = {}
     for client in sorted(set(owners)):
@@ -32,7 +32,7 @@ def borders(edges, owners, weights=None):
         if weights is not None:
             weight = np.array([weights[frozenset(each[3:])] for each in ends], np.float32)
         owner, at = (np.array([each[part] for each in ends], np.int64) for part in (1, 2))
-        found[client] = Border(owners.count(client), nodes.astype(np.int64), counts, owner, at, weight)
+        found[client] = Boundary(owners.count(client), nodes.astype(np.int64), counts, owner, at, weight)
     return found
 
 
@@ -49,7 +49,7 @@ def added(joined, rows, clients):
 
 def test_a_sum_by_hand():
     """Node 0 of client 0 is joined to both nodes of client 1, and the second of these to client 2's."""
-    joined = Joined.of(borders([(0, 1), (0, 2), (2, 3)], [0, 1, 1, 2]), 3)
+    joined = CrossClientEdges.of(boundaries([(0, 1), (0, 2), (2, 3)], [0, 1, 1, 2]), 3)
     rows = np.array([[10], [20], [40], [-7]], np.int8)
     assert added(joined, rows, range(3)).tolist() == [[60], [10], [3], [40]]
     assert added(joined, rows, [0, 2]).tolist() == [[0], [10], [3], [0]]
@@ -64,7 +64,7 @@ def test_sums_over_those_who_are_there_are_what_means_are_of(seed, weighted):
     pairs = {frozenset(pair) for pair in g.integers(0, 12, (20, 2)).tolist() if owners[pair[0]] != owners[pair[1]]}
     edges = [tuple(sorted(pair)) for pair in pairs]
     weights = {pair: float(g.choice([0.5, 1.0, 2.0])) for pair in pairs} if weighted else None
-    joined = Joined.of(borders(edges, owners, weights), 4)
+    joined = CrossClientEdges.of(boundaries(edges, owners, weights), 4)
     rows = g.integers(-127, 128, (int(joined.sizes.sum()), 2)).astype(np.int8)
     there = [client for client in range(4) if g.random() < 0.8]
     known = np.zeros(len(rows), bool)

@@ -13,7 +13,7 @@ import pytest
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.domains.nodes.task import clipped_nodes
-from fedgraft.engine import border_codec
+from fedgraft.engine import boundary_codec
 from fedgraft.engine.privacy import private_sums
 from fedgraft.engine.privacy.halo_sums import DEGREES
 from fedgraft.engine.privacy.spending import Spending
@@ -36,7 +36,7 @@ from helpers.local_nodes import RUN, LocalLink, nodes_of
 from helpers.toy_graphs import write_tu
 
 ENOUGH, ROUNDS, CLIENTS = 1 << 24, 2, 4
-COMMON = {"rounds": ROUNDS, "yardsticks": [], "privacy.delta": 1e-4, "evaluation.every": 1}
+COMMON = {"rounds": ROUNDS, "baselines": [], "privacy.delta": 1e-4, "evaluation.every": 1}
 RECIPES = {
     "graft_node_private": {
         **{"data.name": "blocks", "data.nodes": 60, "data.features": 3, "data.clients": CLIENTS},
@@ -97,10 +97,10 @@ class Asking:
     def ask(self, kind, round, memory, edge):
         self.runtime.restore(dict(memory))
         told, number = EDGES.get(edge, (3.0, 0.0))
-        row, sealed = TABLE[kind], {}
+        row, encrypted = TABLE[kind], {}
         if row.added and self.plan.collection.assurance:
             masked = self.masks.agreed([0, 1, 2, 3], round, row.added.segment)
-            sealed = masked.order(1) if 1 in masked.peers else {}
+            encrypted = masked.order(1) if 1 in masked.peers else {}
         names, layout = self.protocol.request_names.get(kind, ()), self.protocol.request_layouts.get(kind)
         shapes = {spec.name: (spec.dtype, tuple(max(0, size) for size in spec.shape)) for spec in layout or ()}
         with np.errstate(all="ignore"):
@@ -108,7 +108,7 @@ class Asking:
         if edge == HOLE:
             for array in (each for each in arrays.values() if each.size and each.dtype.kind == "f"):
                 array.flat[0] = -np.inf
-        arrays |= {name: array for name, array in sealed.items() if name in shapes}
+        arrays |= {name: array for name, array in encrypted.items() if name in shapes}
         if DEGREES in arrays and self.plan.smoothing:  # who asks for answers knows how many nodes are joined to others
             arrays[DEGREES] = np.zeros(self.joined(), np.uint32)
         report = dict.fromkeys(names, told) | ({"weight": 1.0} if "weight" in names else {})
@@ -120,7 +120,7 @@ class Asking:
         """How many of client 1's nodes are joined to those of others, as it has told."""
         reply = next(answer for kind, *_, answer in self.transcript if kind == "border" and answer)
         arrays = wire.decode(reply, self.protocol.reply_layouts).arrays
-        return len(border_codec.decode(arrays["border"], 1).nodes)
+        return len(boundary_codec.decode(arrays["border"], 1).nodes)
 
 
 def _outcome(answer):

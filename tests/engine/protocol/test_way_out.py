@@ -60,7 +60,7 @@ def test_without_a_policy_all_passes() -> None:
         ({"capabilities": ("update",)}, hello(5), "policy.capabilities has no 'sizes'"),
         ({"purposes": ("model",)}, hello(5), "policy.purposes has no 'statistics'"),
         ({"purposes": ("statistics",)}, Message("probe", 1, {"loss": 1.0, "loss_sq": 1.0}), "no 'probe'"),
-        ({"least_examples": 6}, hello(5), "5 training examples are fewer than policy.least_examples = 6"),
+        ({"min_examples": 6}, hello(5), "5 training examples are fewer than policy.min_examples = 6"),
         ({"most_parameters_per_example": 2.0}, hello(5), "for 5 training examples are more than"),
         ({"purposes": ("model",)}, Message("measure", 1), "policy.purposes has no 'evaluation'"),
         ({"most_rounds": 3}, Message("train", 4, {"loss": 1.0}, {}), "round 4 is behind the last"),
@@ -82,7 +82,7 @@ def test_an_error_always_leaves() -> None:
 
 
 def test_who_has_too_few_examples_takes_no_part_and_the_run_goes_on() -> None:
-    state, _, _ = run(toy(policy={"least_examples": 30}))
+    state, _, _ = run(toy(policy={"min_examples": 30}))
     assert sorted(state.joined) == [1, 2, 4]
 
 
@@ -112,7 +112,7 @@ def test_counts_and_means_of_few_examples_stay(recipe, kind, word) -> None:
 
 
 def test_a_client_with_a_small_class_tells_no_counts_of_it(tmp_path) -> None:
-    changes = {"data.name": "blocks", "data.nodes": 150, "data.clients": 4, "rounds": 1, "yardsticks": []}
+    changes = {"data.name": "blocks", "data.nodes": 150, "data.clients": 4, "rounds": 1, "baselines": []}
     changes |= {"policy.least_of_class": 1000, "checkpoint.every_seconds": 0, "runtime.workers": 0}
     with pytest.raises(AllClientsFailedError, match="it tells sums of 4 examples"):
         runner.execute(load("graft_once", changes), tmp_path / "run")
@@ -126,7 +126,7 @@ def test_a_client_with_a_small_class_tells_no_counts_of_it(tmp_path) -> None:
         ({"capabilities": ("updat",)}, "Did you mean 'update'"),
         ({"purposes": ("models",)}, "Did you mean 'model'"),
         ({"least_of_class": -1}, "policy.least_of_class must be a whole number >= 0; got -1"),
-        ({"least_examples": -1}, "policy.least_examples must be a whole number >= 0; got -1"),
+        ({"min_examples": -1}, "policy.min_examples must be a whole number >= 0; got -1"),
         ({"most_rounds": 1.5}, "policy.most_rounds must be a whole number"),
         ({"most_parameters_per_example": float("nan")}, "must be >= 0 and finite"),
         ({"queries_per_round": 0}, "policy.queries_per_round must be a whole number >= 1; got 0"),

@@ -17,8 +17,8 @@ from helpers.tiers import long_but_for
 
 CARRIED: list[dict[str, Any]] = [
     {"data.edge_features": "all", "data.weight": "times", "data.time": "when", "data.directed": True},
-    {"data.edge_features": ["amount"], "data.directed": True, "data.repeats": "sum"},
-    {"data.edge_features": ["channel"], "data.time": "when", "data.repeats": "last"},
+    {"data.edge_features": ["amount"], "data.directed": True, "data.duplicate_edges": "sum"},
+    {"data.edge_features": ["channel"], "data.time": "when", "data.duplicate_edges": "last"},
     {"data.directed": True},
 ]
 

@@ -23,7 +23,7 @@ QUICK = {
     "selector.clients": 3,
     "rounds": 2,
     "runtime.workers": 0,
-    "yardsticks": [],
+    "baselines": [],
 }
 BLOCKS = {"data.name": "blocks", "data.nodes": 60, "data.classes": 3, "data.clients": 3, "data.features": 4, **QUICK}
 COLUMNS = {

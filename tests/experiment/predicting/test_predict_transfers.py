@@ -16,7 +16,7 @@ from helpers.asgi import Client
 from helpers.toy_transfers import write_transfers
 
 SET = "20K_cycle200"
-QUICK = {"runtime.workers": 0, "yardsticks": [], "rounds": 2, "data.clients": 1, "answers.smoothing": 0}
+QUICK = {"runtime.workers": 0, "baselines": [], "rounds": 2, "data.clients": 1, "answers.smoothing": 0}
 
 
 @pytest.fixture(scope="module")

@@ -25,7 +25,7 @@ QUICK: dict[str, Any] = {
     "selector.clients": 2,
     "rounds": 2,
     "runtime.workers": 0,
-    "yardsticks": [],
+    "baselines": [],
 }
 OUT = ["client", "node", "class", "probability"]
 EDGES = ["source_type", "source", "target_type", "target"]

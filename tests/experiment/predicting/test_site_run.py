@@ -26,8 +26,8 @@ CASES = {
     **RUNS,
     "graph in groups": ("cefgl", {**MOLECULES, "data.clients": 4, "rounds": 4, **GROUPS}),
     "last model": ("cefgl", {**MOLECULES, "evaluation.keep": "last"}),
-    "fedper": ("fedacs", {**TINY, "rounds": 2, "sharing.name": "fedper", "yardsticks": []}),
-    "statistics": ("fedacs", {**TINY, "rounds": 2, "task.share": "users", "yardsticks": []}),
+    "fedper": ("fedacs", {**TINY, "rounds": 2, "sharing.name": "fedper", "baselines": []}),
+    "statistics": ("fedacs", {**TINY, "rounds": 2, "task.share": "users", "baselines": []}),
     "node with halo": ("fedais", {**SMALL, "rounds": 2}),
 }
 LONG = ("node", "graph", "last model", "fedper", "statistics")

@@ -47,7 +47,9 @@ CLIENT = {"privacy.unit": "client", "training.epochs": 2, "privacy.delta": 1e-4}
 
 
 @pytest.mark.parametrize(("recipe", "changes"), [("graft_node_private", CLIENT), ("graft_node_central", {})])
-def test_states_of_border_nodes_are_told_beside_sums_and_noisy_models(recipe: str, changes: dict[str, object]) -> None:
+def test_states_of_boundary_nodes_are_told_beside_sums_and_noisy_models(
+    recipe: str, changes: dict[str, object]
+) -> None:
     """The break: hidden states went to other clients as they are, under a claim for whole clients."""
     states = {"data.name": "blocks", "exchange.states": True, "model.name": "sage", "model.hidden": 8}
     said = refusal(recipe, {**states, **changes})

@@ -57,7 +57,7 @@ def test_every_recipe_suits_or_is_refused_in_one_error(recipe: str) -> None:
 
 @pytest.mark.parametrize("recipe", long_but_for(["graft_node", "graft_graph", "graft_rating", "rafhgl"], SMALL))
 def test_what_is_said_to_suit_runs_with_masks(recipe: str) -> None:
-    common = {**SMALL[recipe], "rounds": 2, "yardsticks": [], "runtime.workers": 0}
+    common = {**SMALL[recipe], "rounds": 2, "baselines": [], "runtime.workers": 0}
     found = execute(load(recipe, common, SWITCH))
     assert found["bytes"]["masking"] > 0
     assert not any(found["failures"].values())

@@ -229,7 +229,7 @@ def test_classes_outside_fedgraft_are_found_wherever_a_recipe_can_name_one():
         "codec": [{"name": "a:Codec"}, "a:Short", {"name": "feedback", "codec": {"name": "a:Inner"}}],
         "downlink": {"name": "chain", "codecs": ["a:Chained", {"name": "quantized"}]},
         "alternatives": {"sharing": {"*": {"codec": {"name": "a:Other"}}}},
-        "yardsticks": ["majority", "a:Yard"],
+        "baselines": ["majority", "a:Yard"],
     }
     found = ["Chained", "Codec", "Data", "Inner", "Other", "Short", "Task", "Yard"]
     assert outside_names(content) == tuple(f"a:{name}" for name in found)

@@ -11,7 +11,7 @@ from fedgraft.experiment.recipes.sections import METHODS, SETTINGS, VALUES
 
 OWN = {"data.name": "blocks", "data.nodes": 60}
 TAKEN = [
-    *({"rounds": 3}, {"seed": 9}, {"patience": 2}, {"yardsticks": []}, {"description": "another"}),
+    *({"rounds": 3}, {"seed": 9}, {"patience": 2}, {"baselines": []}, {"description": "another"}),
     *({"selector.name": "all"}, {"selector.clients": 3}, {"selector.name": "afl"}, {"selector.name": "clustered"}),
     *({"evaluation.every": 1}, {"evaluation.sample": 2}, {"evaluation.averaging": 0.0}, {"evaluation.keep": "last"}),
     *({"aggregation.name": "median"}, {"server_optimizer.name": "fedavgm"}, {"safeguards.most_step": 5.0}),

@@ -9,7 +9,7 @@ from helpers.killed_runs import Killed
 
 BLOCKS = {"data.name": "blocks", "data.nodes": 150, "data.clients": 3, "model.hidden": 8, "selector.clients": 2}
 GRAPHS = {"data.name": "molecules", "data.clients": 3, "data.graphs": 40, "model.hidden": 8}
-QUICK = {"rounds": 9, "runtime.workers": 0, "yardsticks": []}
+QUICK = {"rounds": 9, "runtime.workers": 0, "baselines": []}
 UNSTEADY = {"training.learning_rate": 0.03, "training.schedule": "constant"}
 RUNS = {
     "shared": ("fedais", {**BLOCKS, **UNSTEADY, "exchange.neighbours": 3}),

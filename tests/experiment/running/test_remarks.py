@@ -6,9 +6,9 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from fedgraft.domains.labels.judged import METRICS
+from fedgraft.domains.labels.metric_classes import METRICS
 from fedgraft.experiment.experiment import load
-from fedgraft.experiment.running.baselines import constant
+from fedgraft.experiment.running.baseline_scores import constant
 from fedgraft.experiment.running.remarks import remarks, survival
 from fedgraft.methods.losses.cross_entropy import CrossEntropy
 
@@ -98,7 +98,7 @@ def test_weights_that_are_set_are_not_suggested_and_a_given_start_is_named():
     assert "class_weights" not in said
 
 
-def test_published_nodes_are_told_by_their_counts_and_graphs_by_the_yardstick():
+def test_published_nodes_are_told_by_their_counts_and_graphs_by_the_baseline():
     task = task_of("fedais", classes=2, class_names=NAMES[:2])
     sums = task.labels.sums_by(np.tile(np.float32([0.9, 0.1]), (10, 1)), np.repeat([0, 1], [9, 1]))
     (said,) = remarks_of(task, sums)
@@ -106,7 +106,7 @@ def test_published_nodes_are_told_by_their_counts_and_graphs_by_the_yardstick():
     task, sums = task_of("graft_graph"), {"correct": 7.0, "count": 10.0, "loss": 5.0}
     assert remarks_of(task, sums) == []
     (said,) = remarks_of(task, sums, constants={"majority": {"validation": 0.7}})
-    assert "where the yardstick majority has 0.7000" in said
+    assert "where the baseline majority has 0.7000" in said
     assert remarks_of(task, sums, constants={"majority": {"validation": 0.6}}) == []
 
 
@@ -141,11 +141,11 @@ def test_rankings_and_ratings():
     assert "class_weights" not in said
     task, mean = task_of("fedacs"), {"global_mean": {"validation": 1.0}}
     (said,) = remarks_of(task, {"squared_error": 10.0, "count": 10.0}, constants=mean)
-    assert said == "The score is at chance: rmse 1.0000 on validation, where the yardstick global_mean has 1.0000."
+    assert said == "The score is at chance: rmse 1.0000 on validation, where the baseline global_mean has 1.0000."
     assert remarks_of(task, {"squared_error": 8.0, "count": 10.0}, constants=mean) == []
 
 
-def test_yardsticks_that_say_the_same_of_everything():
+def test_baselines_that_say_the_same_of_everything():
     names = ["node_majority", "majority", "typed_majority", "node_mean", "graph_mean", "global_mean"]
     others = ["local_only", "centralised", "mlp", "popularity", "client_biases", "adamic_adar"]
     assert list(constant({name: {} for name in [*names, *others]})) == names

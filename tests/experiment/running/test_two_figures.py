@@ -6,7 +6,7 @@ import pytest
 
 from fedgraft.errors import FedgraftError
 from fedgraft.experiment.experiment import load
-from fedgraft.experiment.running import baselines
+from fedgraft.experiment.running import baseline_scores
 from fedgraft.experiment.running.raw_data import raw_data_bytes
 from fedgraft.experiment.running.runner import execute
 from helpers.killed_runs import measured
@@ -17,16 +17,16 @@ CATALOGUE = {"data.clients": 3, "data.users": 60, "data.items": 40, "data.count"
 TYPED = {"data.clients": 3, "data.papers": 90, "data.features": 8, "training.epochs": 1}
 TASKS = {
     "rating": ("fedacs", TINY),
-    "node": ("fedais", {**BLOCKS, "exchange.neighbours": 3, "yardsticks": ["node_majority"]}),
+    "node": ("fedais", {**BLOCKS, "exchange.neighbours": 3, "baselines": ["node_majority"]}),
     "graph": (
         "cefgl",
-        {"data.name": "molecules", "data.clients": 3, "data.graphs": 20, "model.hidden": 8, "yardsticks": ["majority"]},
+        {"data.name": "molecules", "data.clients": 3, "data.graphs": 20, "model.hidden": 8, "baselines": ["majority"]},
     ),
     "ranking": (
         "reputation_ucb",
-        {**CATALOGUE, "selector.clients": 2, "clock.devices": "lognormal", "yardsticks": ["popularity"]},
+        {**CATALOGUE, "selector.clients": 2, "clock.devices": "lognormal", "baselines": ["popularity"]},
     ),
-    "typed_node": ("rafhgl", {**TYPED, "selector.clients": 2, "yardsticks": ["typed_majority"]}),
+    "typed_node": ("rafhgl", {**TYPED, "selector.clients": 2, "baselines": ["typed_majority"]}),
 }
 QUICK = {"rounds": 2, "runtime.workers": 0}
 
@@ -46,11 +46,11 @@ def test_every_task_has_both_figures_and_they_change_nothing(task):
     told = load(recipe, {**changes, **QUICK})
     summary, shards = execute(told), told.data.load(told.seed)
     assert summary["raw_data_bytes"] == raw_data_bytes(shards) > 0
-    expected = baselines.scores(told.fitted(shards), shards, ["local_only"])["local_only"]
+    expected = baseline_scores.scores(told.fitted(shards), shards, ["local_only"])["local_only"]
     assert summary["client_alone"] == {split: expected[split] for split in ("validation", "test")}
-    silent = execute(told.with_changes({"yardsticks": []}))
+    silent = execute(told.with_changes({"baselines": []}))
     assert silent["client_alone"] is None
-    without = {"yardsticks": {}, "local_yardsticks": [], "client_alone": None, "remarks": silent["remarks"]}
+    without = {"baselines": {}, "local_baselines": [], "client_alone": None, "remarks": silent["remarks"]}
     assert measured({**summary, **without}) == measured(silent)
 
 
@@ -58,13 +58,13 @@ def test_equal_seeds_give_equal_figures_wherever_clients_are_served():
     assert measured(execute(rating())) == measured(execute(rating(runtime__workers=2)))
 
 
-def test_where_it_is_a_yardstick_it_is_that(monkeypatch):
-    monkeypatch.setattr(baselines, "MOST_ALONE_SECONDS", 0.0)
-    summary = execute(rating(yardsticks=["local_only"]))
-    assert summary["client_alone"]["test"] == summary["yardsticks"]["local_only"]
+def test_where_it_is_a_baseline_it_is_that(monkeypatch):
+    monkeypatch.setattr(baseline_scores, "MOST_ALONE_SECONDS", 0.0)
+    summary = execute(rating(baselines=["local_only"]))
+    assert summary["client_alone"]["test"] == summary["baselines"]["local_only"]
     late = execute(rating())
     assert late["client_alone"] is None, "it would take too long"
-    said = r'Each client alone was not tried, as it could take \d+ s; yardsticks=\[.*, "local_only"\] tries it\.'
+    said = r'Each client alone was not tried, as it could take \d+ s; baselines=\[.*, "local_only"\] tries it\.'
     assert re.fullmatch(said, late["remarks"][-1])
 
 
@@ -78,10 +78,10 @@ def test_it_is_no_error_where_a_client_cannot_train_alone(monkeypatch):
     def fail(*_):
         raise FedgraftError("no")
 
-    monkeypatch.setattr(baselines, "_train", fail)
+    monkeypatch.setattr(baseline_scores, "_train", fail)
     assert execute(rating())["client_alone"] is None
     with pytest.raises(FedgraftError, match="'local_only' could not be computed"):
-        execute(rating(yardsticks=["local_only"]))
+        execute(rating(baselines=["local_only"]))
 
 
 class Ended:
@@ -94,8 +94,8 @@ class Ended:
 
 def test_the_estimate_is_made_from_counts_alone():
     whole = rating(rounds=7, sampler__batch_size=0, training__epochs=2)
-    assert baselines.alone_seconds(whole, Ended) == pytest.approx(7 * 3 * (1 + 0.01 + 2 * 0.002))
+    assert baseline_scores.alone_seconds(whole, Ended) == pytest.approx(7 * 3 * (1 + 0.01 + 2 * 0.002))
     cut = whole.with_changes({"sampler.batch_size": 100})
-    assert baselines.alone_seconds(cut, Ended) == pytest.approx(7 * (3 * 1.01 + 2 * 13 * 0.002))
+    assert baseline_scores.alone_seconds(cut, Ended) == pytest.approx(7 * (3 * 1.01 + 2 * 13 * 0.002))
     parts = whole.with_changes({"sampler.batches": 5})
-    assert baselines.alone_seconds(parts, Ended) == pytest.approx(7 * 3 * (1.01 + 2 * 5 * 0.002))
+    assert baseline_scores.alone_seconds(parts, Ended) == pytest.approx(7 * 3 * (1.01 + 2 * 5 * 0.002))

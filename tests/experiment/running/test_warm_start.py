@@ -21,7 +21,7 @@ from helpers.two_shops import OPTIONS, ratings
 
 
 def tiny(out, recipe="fedacs", start=None, **changes):
-    overrides = {**TINY, "task.folds": 10, "yardsticks": [], **changes}  # so that training makes the model better
+    overrides = {**TINY, "task.folds": 10, "baselines": [], **changes}  # so that training makes the model better
     return fedgraft.run(recipe, out=out, start=start, overrides=overrides, progress=False)
 
 
@@ -46,7 +46,7 @@ def test_it_may_see_other_data(first, tmp_path):
 
 
 def test_a_run_that_began_so_resumes_to_the_same_bits(first, tmp_path):
-    given = {**TINY, "rounds": 6, "yardsticks": [], "training.schedule": "constant"}
+    given = {**TINY, "rounds": 6, "baselines": [], "training.schedule": "constant"}
     whole = tiny(tmp_path / "whole", start=first, **given)
     tiny(tmp_path / "part", start=first, **{**given, "rounds": 2, "selector.min_selections": 0})
     shutil.rmtree(tmp_path / "unused", ignore_errors=True)
@@ -165,7 +165,7 @@ def test_a_run_that_ended_before_its_first_checkpoint_begins_alike(tmp_path):
 
 
 def test_clients_are_known_by_their_names_and_new_ones_draw_theirs(tmp_path, caplog):
-    options = {**OPTIONS, "sharing.name": "fedper", "yardsticks": []}
+    options = {**OPTIONS, "sharing.name": "fedper", "baselines": []}
 
     def run(table, **more):
         data = {"ratings": table, "partition": "given"}
@@ -182,7 +182,7 @@ def test_clients_are_known_by_their_names_and_new_ones_draw_theirs(tmp_path, cap
 def test_models_of_clients_go_on_on_top_of_a_shared_one(tmp_path, caplog):
     """CEFGL: Theta is shared; S, W and all that depends on a client's kinds and classes are its own."""
     changes = {"data": {"name": "molecules", "clients": 2, "graphs": 60}, "model.hidden": 4, "task.walks": 4}
-    changes = {**changes, "rounds": 3, "runtime.workers": 0, "yardsticks": [], "sharing.probability": 1.0}
+    changes = {**changes, "rounds": 3, "runtime.workers": 0, "baselines": [], "sharing.probability": 1.0}
 
     def run(out, start=None, **more):
         return fedgraft.run("cefgl", out=out, start=start, overrides={**changes, **more}, progress=False)
@@ -206,7 +206,7 @@ def test_models_of_clients_go_on_on_top_of_a_shared_one(tmp_path, caplog):
 
 
 def own(table, out, start=None, **changes):
-    options = {**OPTIONS, "yardsticks": [], "rounds": 1, **changes}
+    options = {**OPTIONS, "baselines": [], "rounds": 1, **changes}
     data = {"ratings": table, "low": 1, "high": 5}
     return fedgraft.run("fedacs", data=data, overrides=options, progress=False, out=out, start=start)
 
@@ -280,7 +280,7 @@ def test_other_tasks_say_what_they_were_trained_on(recipe, tmp_path):
     g = np.random.default_rng(0)
     nodes = pd.DataFrame({"node": range(60), "label": g.integers(0, 2, 60), "x": g.normal(size=60), "client": 0})
     edges = pd.DataFrame(g.integers(0, 60, (300, 2)), columns=["source", "target"])
-    options = {"rounds": 1, "yardsticks": [], "selector.name": "all", "runtime.workers": 0, "model.hidden": 4}
+    options = {"rounds": 1, "baselines": [], "selector.name": "all", "runtime.workers": 0, "model.hidden": 4}
 
     def run(table, out, **more):
         data = {"nodes": nodes, "edges": table, "clients": 0}

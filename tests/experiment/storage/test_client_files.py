@@ -152,13 +152,13 @@ def file(tmp_path: Path, shard) -> Path:
     return tmp_path / "part.data"
 
 
-def sealed(tree: object) -> bytes:
-    return b"fedgraft client\x01" + disk.sealed(wire.pack(tree))
+def encrypted(tree: object) -> bytes:
+    return b"fedgraft client\x01" + disk.encrypted(wire.pack(tree))
 
 
 def record(cls: str, **parts: object) -> bytes:
     """A file, with a fingerprint that fits, whose data are an object of a class."""
-    return sealed(
+    return encrypted(
         {"client": 0, "name": "a", "task": "node", "shard": {"kind": "record", "class": cls, "fields": parts}}
     )
 
@@ -169,7 +169,7 @@ class Exploit:
 
 
 @pytest.mark.parametrize(
-    "content", [pickle.dumps(Exploit()), b"fedgraft client\x01" + disk.sealed(pickle.dumps(Exploit()))]
+    "content", [pickle.dumps(Exploit()), b"fedgraft client\x01" + disk.encrypted(pickle.dumps(Exploit()))]
 )
 def test_a_pickle_does_not_run(file: Path, monkeypatch, content: bytes) -> None:
     monkeypatch.chdir(file.parent)
@@ -238,7 +238,7 @@ def test_a_class_of_another_version_is_told(file: Path) -> None:
     ],
 )
 def test_content_that_is_no_clients_is_damage(file: Path, tree: object) -> None:
-    file.write_bytes(sealed(tree))
+    file.write_bytes(encrypted(tree))
     with pytest.raises(InputError, match=r"part.data is damaged: ") as error:
         read_client(file)
     assert "\n" not in str(error.value)
@@ -354,7 +354,7 @@ def test_what_a_site_cannot_give(recipe, given: list[str], message: str) -> None
 
 
 def test_one_client_has_some_rows_of_tables_of_users_and_items(tmp_path: Path) -> None:
-    made = load("fesog", {**TINY, "yardsticks": []})
+    made = load("fesog", {**TINY, "baselines": []})
     shards = made.data.load(made.seed)
     fitted = made.fitted(shards)
     for number, shard in enumerate(shards):

@@ -97,7 +97,7 @@ def test_nodes_that_have_come_are_seen_by_their_neighbours(tmp_path: Path, caplo
     for name, table in zip(("nodes", "edges"), nodes(40), strict=True):
         table.to_csv(tmp_path / f"{name}.csv", index=False)
     data = {"name": "nodes", "nodes": str(tmp_path / "nodes.csv"), "edges": str(tmp_path / "edges.csv")}
-    changes = {"rounds": 2, "runtime.workers": 0, "yardsticks": [], "model.hidden": 4, "selector.clients": 2}
+    changes = {"rounds": 2, "runtime.workers": 0, "baselines": [], "model.hidden": 4, "selector.clients": 2}
     run = fedgraft.run("fedais", data=data, out=tmp_path / "run", overrides=changes, progress=False)
     for name, table in zip(("nodes", "edges"), nodes(44), strict=True):
         table.to_csv(tmp_path / f"{name}.csv", index=False)
@@ -123,7 +123,7 @@ def graphs(folder: Path, kind: str) -> dict[str, str]:
 
 
 def test_kinds_that_the_model_numbers_must_be_the_same(tmp_path: Path) -> None:
-    changes = {"rounds": 2, "runtime.workers": 0, "yardsticks": [], "model.hidden": 4}
+    changes = {"rounds": 2, "runtime.workers": 0, "baselines": [], "model.hidden": 4}
     run = fedgraft.run("cefgl", data=graphs(tmp_path, "N"), out=tmp_path / "run", overrides=changes, progress=False)
     asked = {
         "nodes": pd.DataFrame({"graph": "q", "node": [0, 1], "kind": ["C", "N"]}),

@@ -81,7 +81,7 @@ def test_what_this_user_made_here_is_trusted_in_any_process_and_after_a_move(tmp
     for made in (tmp_path / "state" / "fedgraft" / "trusted").iterdir():
         assert made.stat().st_mode & 0o077 == 0
     text = (tmp_path / "moved" / "experiment.toml").read_text()
-    (tmp_path / "moved" / "experiment.toml").write_text(text.replace("yardsticks = []", 'yardsticks = ["evil:Class"]'))
+    (tmp_path / "moved" / "experiment.toml").write_text(text.replace("baselines = []", 'baselines = ["evil:Class"]'))
     with pytest.raises(InputError, match=r"would run: evil:Class\. "):
         resume(tmp_path / "moved")
 

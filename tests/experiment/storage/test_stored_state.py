@@ -33,7 +33,7 @@ def begun(tmp_path_factory):
 @pytest.fixture(scope="module")
 def nodes(tmp_path_factory):
     """A run in which rows of nodes travel, after two of its rounds; not to be changed."""
-    changes = {**SMALL, "rounds": 4, "checkpoint.every_seconds": 0, "yardsticks": []}
+    changes = {**SMALL, "rounds": 4, "checkpoint.every_seconds": 0, "baselines": []}
     return stopped(tmp_path_factory.mktemp("nodes") / "run", load("fedais", changes))
 
 
@@ -336,7 +336,7 @@ def test_rows_of_nodes_are_checked(nodes, tmp_path, part, value, message):
 def test_what_was_not_changed_goes_on(nodes, tmp_path):
     run = shutil.copytree(nodes, tmp_path / "run")
     repack(run, unpacked(run))
-    changes = {**SMALL, "rounds": 4, "yardsticks": []}
+    changes = {**SMALL, "rounds": 4, "baselines": []}
     assert resume(run)["digest"] == execute(load("fedais", changes))["digest"]
     assert RunFolder.open(run).load()[0].round == 4
 

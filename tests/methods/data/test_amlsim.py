@@ -74,7 +74,7 @@ def test_a_rare_class_is_what_a_model_is_judged_by(tmp_path: Path) -> None:
     made = load("graft_node", {"data.name": "amlsim", "data.root": str(tmp_path)})
     assert made.data == Amlsim(tmp_path)
     task = made.plan.task.judged_by(made.data.load(1), made.data.judged_by_data)
-    assert (task.metric, task.rare) == ("average_precision", "fraud")
+    assert (task.metric, task.positive_class) == ("average_precision", "fraud")
 
 
 @pytest.mark.parametrize(

@@ -36,7 +36,7 @@ ACCOUNTS = pd.DataFrame({"node": [f"a{each}" for each in range(5)], "client": ["
 
 def load(edges: pd.DataFrame | None = None, nodes: pd.DataFrame = ACCOUNTS, **options: Any) -> list[EdgeShard]:
     given = transfers() if edges is None else edges
-    return list(Edges(nodes, given, least_examples=1, **{"time": "when", **options}).load(1))
+    return list(Edges(nodes, given, min_examples=1, **{"time": "when", **options}).load(1))
 
 
 def test_worked_example() -> None:
@@ -111,7 +111,7 @@ def test_without_times_edges_are_split_by_the_hash_of_their_ends() -> None:
 
 def test_numbers_and_unknown_labels() -> None:
     edges = transfers().assign(label=[None, -1.0, *np.arange(18.0)])
-    north, south = load(edges, labels="numbers", unknown="-1")
+    north, south = load(edges, labels="numbers", na_labels="-1")
     assert north.classes == ()
     known = np.concatenate([shard.label for shard in (north, south)])
     assert np.isnan(known).sum() == 2

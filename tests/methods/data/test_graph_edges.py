@@ -15,7 +15,7 @@ from helpers.bonds import SIZE, objects, rings
 
 
 def load(count: int = 24, change: Any = lambda tables: tables, **options: Any) -> list[GraphShard]:
-    return list(Graphs(**change(rings(count)), **{"least_examples": 1, **options}).load(1))
+    return list(Graphs(**change(rings(count)), **{"min_examples": 1, **options}).load(1))
 
 
 def of_graph(shard: GraphShard, name: str) -> dict[tuple[int, int], list[float]]:
@@ -74,8 +74,8 @@ def test_weights_directions_and_repeats() -> None:
         return {**tables, "edges": pd.concat([tables["edges"]] * 2, ignore_index=True)}
 
     assert np.diff(load(change=twice, edge_features="all")[0].edge_starts)[0] == 4 * SIZE
-    assert np.diff(load(change=twice, edge_features="all", repeats="last")[0].edge_starts)[0] == 2 * SIZE
-    summed = load(change=twice, repeats="sum")[0]
+    assert np.diff(load(change=twice, edge_features="all", duplicate_edges="last")[0].edge_starts)[0] == 2 * SIZE
+    summed = load(change=twice, duplicate_edges="sum")[0]
     assert summed.edge_rows is not None
     assert summed.edge_rows.weight is not None
     assert {*summed.edge_rows.weight.tolist()} == {2.0}
@@ -88,7 +88,7 @@ def test_what_edges_carry_stays_with_its_graph() -> None:
         tables["graphs"].loc[tables["graphs"]["graph"] == "r004", "label"] = "none"
         return {name: table.sample(frac=1, random_state=1) for name, table in tables.items()}
 
-    first, again = load(edge_features="all")[0], load(change=shuffled, edge_features="all", unknown="none")[0]
+    first, again = load(edge_features="all")[0], load(change=shuffled, edge_features="all", na_labels="none")[0]
     assert "r004" not in again.ids
     for name in ("r000", "r001", "r005", "r012"):
         assert of_graph(again, name).keys() == of_graph(first, name).keys()
@@ -97,13 +97,13 @@ def test_what_edges_carry_stays_with_its_graph() -> None:
 
 
 def test_objects_have_attributes_of_edges() -> None:
-    north = Graphs(objects(12), edge_features="all", scaling="none", least_examples=1).load(1)[0]
+    north = Graphs(objects(12), edge_features="all", scaling="none", min_examples=1).load(1)[0]
     assert north.edge_names == ("0",)
     assert of_graph(north, "1")[1, 2] == of_graph(north, "1")[2, 1] == [1]
     weighted = objects(12)
     for each in weighted:
         each.edge_weight = 1 + each.edge_attr[:, 0]
-    shard = Graphs(weighted, weight="edge_weight", least_examples=1).load(1)[0]
+    shard = Graphs(weighted, weight="edge_weight", min_examples=1).load(1)[0]
     assert shard.edge_rows is not None
     assert shard.edge_rows.weight is not None
     assert {*shard.edge_rows.weight.tolist()} == {1.0, 2.0}
@@ -113,7 +113,7 @@ def test_each_way_of_an_objects_edge_has_its_own_row() -> None:
     made = objects(12)
     for each in made:
         each.edge_attr = torch.arange(float(each.num_edges))[:, None]
-    north = Graphs(made, edge_features=("0",), scaling="none", least_examples=1).load(1)[0]
+    north = Graphs(made, edge_features=("0",), scaling="none", min_examples=1).load(1)[0]
     found = of_graph(north, "0")
     assert (found[1, 0], found[0, 1]) == ([0], [SIZE])
 
@@ -143,7 +143,7 @@ def changed(column: str, row: int, value: Any) -> Any:
         ),
         ({"weight": "length"}, changed("length", 1, None), r"row 2: 'length' must be a finite number; got nothing"),
         ({"weight": "length", "edge_features": ("length",)}, None, r"must be another column than"),
-        ({"repeats": "first"}, None, r"Graphs\.repeats must be one of .*; got 'first'"),
+        ({"duplicate_edges": "first"}, None, r"Graphs\.duplicate_edges must be one of .*; got 'first'"),
     ],
 )
 def test_what_is_wrong_is_named(options: dict[str, Any], change: Any, message: str) -> None:

@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 
 from fedgraft.errors import InputError
+from fedgraft.methods.baselines.majority import Majority
+from fedgraft.methods.baselines.wl_kernel import WLKernel
 from fedgraft.methods.data.molecules import MOTIFS, Molecules
-from fedgraft.methods.yardsticks.majority import Majority
-from fedgraft.methods.yardsticks.wl_kernel import WLKernel
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from scipy import sparse
 
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import load
+from fedgraft.methods.baselines.node_mean import NodeMean
+from fedgraft.methods.baselines.node_ridge import NodeRidge
 from fedgraft.methods.data.movies import Movies, read_movies
-from fedgraft.methods.yardsticks.node_mean import NodeMean
-from fedgraft.methods.yardsticks.node_ridge import NodeRidge
 from helpers.toy_movies import HEADER, write_movies
 
 ROWS = [

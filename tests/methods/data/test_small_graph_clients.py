@@ -9,7 +9,7 @@ from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running.runner import execute
 from fedgraft.methods.data.graphs import Graphs
 
-QUICK = {"rounds": 2, "runtime.workers": 0, "yardsticks": ["majority"], "model.hidden": 8}
+QUICK = {"rounds": 2, "runtime.workers": 0, "baselines": ["majority"], "model.hidden": 8}
 
 
 def tables(labels, small="tiny"):

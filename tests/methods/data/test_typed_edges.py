@@ -27,7 +27,7 @@ def carrying(**more: Any) -> Tables:
 
 
 def load(tables: Tables | None = None, **options: Any) -> list[Shard]:
-    return list(TypedGraph(target="paper", **(tables or carrying()), **{"least_examples": 1, **options}).load(1))
+    return list(TypedGraph(target="paper", **(tables or carrying()), **{"min_examples": 1, **options}).load(1))
 
 
 def carried(shards: list[Shard], one: str = "paper", other: str = "author") -> dict[tuple[str, str], list[float]]:
@@ -77,7 +77,7 @@ def test_weights_times_and_repeats() -> None:
     assert ("p3", "a3") not in found, "of weight 0"
     assert found["p1", "a1"][::2] == [9, 99]
     assert found["p0", "a0"][::2] == [9, -1], "the other row, which is later, has weight 0"
-    summed = carried(load(tables, repeats="sum", edge_features="share", scaling="none"))
+    summed = carried(load(tables, duplicate_edges="sum", edge_features="share", scaling="none"))
     assert summed["p1", "a1"] == pytest.approx([9.1, 0])
 
 
@@ -106,10 +106,10 @@ def test_one_table_of_all_says_the_same() -> None:
 @pytest.mark.parametrize(
     "options",
     [
-        {"edge_features": ("share", "role"), "repeats": "sum"},
-        {"edge_features": "share", "repeats": "sum", "time": "day", "time_format": "%d/%m/%Y"},
-        {"repeats": "sum"},
-        {"weight": "count", "repeats": "sum", "time": "day", "time_format": "%d/%m/%Y"},
+        {"edge_features": ("share", "role"), "duplicate_edges": "sum"},
+        {"edge_features": "share", "duplicate_edges": "sum", "time": "day", "time_format": "%d/%m/%Y"},
+        {"duplicate_edges": "sum"},
+        {"weight": "count", "duplicate_edges": "sum", "time": "day", "time_format": "%d/%m/%Y"},
     ],
 )
 def test_tables_that_a_run_keeps_are_read_as_its_own(options: dict[str, Any]) -> None:
@@ -143,7 +143,7 @@ def graph(count: int = 20) -> HeteroData:
 def test_objects_and_their_tables_say_the_same(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     data = graph()
     data["paper"].client = ["b", "a"] * 10
-    options = {"edge_features": "all", "weight": "edge_weight", "scaling": "none", "least_examples": 1}
+    options = {"edge_features": "all", "weight": "edge_weight", "scaling": "none", "min_examples": 1}
     whole = TypedGraph(data, "paper", **options)
     shards = list(whole.load(1))
     found = carried(shards, "author", "paper")
@@ -167,7 +167,7 @@ def test_a_relation_that_lists_the_way_back_alone_takes_nothing_away() -> None:
     del data["author", "rev_by", "paper"].edge_attr
     data["paper", "by", "author"].edge_time = torch.arange(20)
     data["paper", "by", "author"].edge_weight = torch.arange(1, 21)
-    whole, turned = (TypedGraph(each, "paper", clients=1, least_examples=1, **options) for each in (data, turn(data)))
+    whole, turned = (TypedGraph(each, "paper", clients=1, min_examples=1, **options) for each in (data, turn(data)))
     found = carried(list(whole.load(1)), "author", "paper")
     assert found["3", "13"] == pytest.approx([1.3, 0, 1, 0, 13, 0])
     assert carried(list(turned.load(1)), "author", "paper") == found
@@ -204,7 +204,7 @@ def test_files_of_clients(tmp_path: Path) -> None:
         if place:
             del data["author", "rev_by", "paper"], data["paper", "in", "venue"], data["venue"]
         torch.save(data, tmp_path / f"{name}.pt")
-    a, b = TypedGraph(tmp_path, "paper", edge_features="all", scaling="none", least_examples=1).load(1)
+    a, b = TypedGraph(tmp_path, "paper", edge_features="all", scaling="none", min_examples=1).load(1)
     assert carried([a], "author", "paper")["author 3", "a:3"] == pytest.approx([0.3, 0, 1, 0])
     assert carried([b], "author", "paper")["author 3", "b:3"] == pytest.approx([1.3, 0, 2, 0])
     assert b.edges["paper", "venue"].size == len(b.edge_rows["paper", "venue"]) == 0
@@ -230,7 +230,11 @@ def test_files_of_clients(tmp_path: Path) -> None:
             r"TypedGraph\.edges\.paper-author, row 1: 'count' must be a finite number; got nothing",
         ),
         (own_tables(), {"edge_features": "all"}, r"no other column that edges could carry \(TypedGraph\.edge_features"),
-        (carrying(), {"repeats": "keep"}, "TypedGraph.repeats must be one of 'last', 'sum'; got 'keep'"),
+        (
+            carrying(),
+            {"duplicate_edges": "keep"},
+            "TypedGraph.duplicate_edges must be one of 'last', 'sum'; got 'keep'",
+        ),
         (carrying(), {"edge_features": ("share", "share")}, "TypedGraph.edge_features must name each column once"),
         (carrying(), {"edge_features": ("share",), "weight": "share"}, "must be another column than"),
         (carrying(), {"weight": "source"}, "must be another column than"),

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch_geometric.nn import GATv2Conv, GINEConv
 
-from fedgraft.contracts import Draw
+from fedgraft.contracts import Batch
 from fedgraft.contracts.encoder import EdgeLayeredEncoder, NetworkEncoder
 from fedgraft.contracts.task import example_losses
 from fedgraft.domains.nodes.base.shards import merge_shards
@@ -110,7 +110,7 @@ def test_a_task_learns_from_columns(
     assert caplog.messages == []
     (data,) = set_up(task, shards)
     model = task.model(torch.Generator().manual_seed(0))
-    example_losses(task.loss(model, data, Draw(np.arange(len(data.rows["train"]))), None)).mean().backward()
+    example_losses(task.loss(model, data, Batch(np.arange(len(data.rows["train"]))), None)).mean().backward()
     named = {name: each.grad for name, each in model.named_parameters() if "edge" in name}
     assert named or "GINE" in encoder.module
     assert all(grad is not None and grad.abs().max() > 0 for grad in named.values())

@@ -6,7 +6,7 @@ import torch
 from torch import nn
 from torch_geometric.nn import GINEConv
 
-from fedgraft.contracts import Draw
+from fedgraft.contracts import Batch
 from fedgraft.contracts.task import example_losses
 from fedgraft.errors import InputError
 from fedgraft.methods.exchanges.halo import Halo
@@ -94,7 +94,7 @@ def test_a_task_learns_from_columns() -> None:
     task = Node(GINE(hidden=4), exchange=Halo(neighbours=0)).fitted(shards)
     (data,) = set_up(task, shards)
     model = task.model(torch.Generator().manual_seed(0))
-    example_losses(task.loss(model, data, Draw(np.arange(len(data.rows["train"]))), None)).mean().backward()
+    example_losses(task.loss(model, data, Batch(np.arange(len(data.rows["train"]))), None)).mean().backward()
     assert all(each.grad is not None and each.grad.abs().max() > 0 for each in model.parameters())
 
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedgraft.contracts import Draw
+from fedgraft.contracts import Batch
 from fedgraft.contracts.task import example_losses
 from fedgraft.domains.edge_data.edge_rows import both_ways
 from fedgraft.domains.nodes.base.shards import NodeShard, cut
@@ -172,7 +172,7 @@ def test_a_task_learns_from_what_edges_carry() -> None:
     task = Node(Multigraph(hidden=4), exchange=Halo(neighbours=0)).fitted([shard])
     model = task.model(torch.Generator().manual_seed(0))
     (data,) = set_up(task, [shard])
-    draw = Draw(np.arange(len(data.rows["train"])))
+    draw = Batch(np.arange(len(data.rows["train"])))
     losses = example_losses(task.loss(model, data, draw, None))
     losses.mean().backward()
     learnt = {name: each.grad for name, each in model.named_parameters()}

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgraft import wire
-from fedgraft.contracts import Draw, Outcome, Stage, Timing, View
+from fedgraft.contracts import Batch, Outcome, Stage, Timing, View
 from fedgraft.contracts.abilities.tasks import HaloTask
 from fedgraft.contracts.facts import TaskFacts
 from fedgraft.errors import InputError
@@ -213,7 +213,7 @@ BLOCKS = {
     "rounds": 3,
     "runtime.workers": 0,
     "checkpoint.every_seconds": 0,
-    "yardsticks": [],
+    "baselines": [],
 }
 
 
@@ -270,7 +270,7 @@ def test_the_task_refuses_another_number_of_layers():
     data, model = task.prepare(shards[0], {}), built.fitted(shards).plan.build_model().module
     for call in (lambda draw: task.loss(model, data, draw, None), lambda draw: task.ability(HaloTask).read(data, draw)):
         with pytest.raises(InputError, match=r"^The sampler's layers must be 2, the model's convolutions; got 3\.$"):
-            call(Draw(np.arange(2), neighbours=(1, 2, 3)))
+            call(Batch(np.arange(2), neighbours=(1, 2, 3)))
 
 
 @pytest.mark.parametrize(

@@ -52,9 +52,9 @@ def test_with_one_partition_it_is_random_in_turn(view):
 
 
 def test_terms_are_turns_and_distances(view):
-    terms = ClassBalanced().terms(told([0, 0, 1, 1]), view(4))
-    assert terms["turns"].tolist() == [1] * 4
-    np.testing.assert_allclose(terms["distance of its classes"], 0.5)
+    explanation = ClassBalanced().explanation(told([0, 0, 1, 1]), view(4))
+    assert explanation["turns"].tolist() == [1] * 4
+    np.testing.assert_allclose(explanation["distance of its classes"], 0.5)
 
 
 def test_more_clients_than_there_are_are_refused(view):

@@ -21,9 +21,9 @@ def test_equals_are_taken_at_random(view):
 
 
 def test_terms_rank_by_seconds(view):
-    terms = Fastest().terms(None, view(3, seconds=[2.0, 1.0, 3.0]))
-    assert np.argsort(-terms["score"]).tolist() == [1, 0, 2]
-    assert terms["expected seconds"].tolist() == [2.0, 1.0, 3.0]
+    explanation = Fastest().explanation(None, view(3, seconds=[2.0, 1.0, 3.0]))
+    assert np.argsort(-explanation["score"]).tolist() == [1, 0, 2]
+    assert explanation["expected seconds"].tolist() == [2.0, 1.0, 3.0]
 
 
 def test_more_clients_than_there_are_are_refused(view):

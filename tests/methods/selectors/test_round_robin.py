@@ -39,8 +39,8 @@ def test_who_was_away_is_next(view, outcome):
 
 
 def test_terms_are_how_long_each_has_waited(view):
-    terms = RoundRobin().terms({"last": np.array([3, 0, 1, 2])}, view(4, round=4))
-    assert terms["score"].tolist() == [1, 4, 3, 2]
+    explanation = RoundRobin().explanation({"last": np.array([3, 0, 1, 2])}, view(4, round=4))
+    assert explanation["score"].tolist() == [1, 4, 3, 2]
 
 
 def test_more_clients_than_there_are_are_refused(view):

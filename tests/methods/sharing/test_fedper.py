@@ -40,7 +40,7 @@ def test_with_nothing_private_it_is_fedavg():
 
 
 def test_by_default_the_last_layers_of_both_tasks_are_private():
-    sections = {"selector": {"name": "all"}, "sharing": {"name": "fedper"}, "yardsticks": []}
+    sections = {"selector": {"name": "all"}, "sharing": {"name": "fedper"}, "baselines": []}
     graph = build(Recipe("graph", {**sections, "data": {"name": "molecules"}, "model": {"name": "gin"}}))
     assert {name.split(".")[1] for name in graph.plan.first} == {"0"}
     rating = build(Recipe("rating", {**sections, "data": {"name": "shops"}, "model": {"name": "gcn"}}))

@@ -31,7 +31,7 @@ def test_only_the_channel_of_structure_travels():
 def test_the_graph_task_is_given_the_channel():
     sections = {"selector": {"name": "all"}, "data": {"name": "molecules"}, "model": {"name": "gin"}}
     shared = {
-        name: build(Recipe("graph", {**sections, "sharing": {"name": name}, "yardsticks": []})).plan.first
+        name: build(Recipe("graph", {**sections, "sharing": {"name": name}, "baselines": []})).plan.first
         for name in ("fedstar", "fedavg")
     }
     assert shared["fedstar"]

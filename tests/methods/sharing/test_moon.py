@@ -51,10 +51,10 @@ def test_equation_3():
         torch.tensor([[0.0, 2], [3, 4]]),
         torch.tensor([[5.0, 0], [4, 3]]),
     )
-    terms = []
+    explanation = []
     for near, far in ((0.0, 1.0), (1.0, 0.96)):  # cosines
-        terms.append(-math.log(math.exp(near / 0.5) / (math.exp(near / 0.5) + math.exp(far / 0.5))))
-    assert float(contrast(z, towards, away, tau=0.5)) == pytest.approx(sum(terms) / 2)
+        explanation.append(-math.log(math.exp(near / 0.5) / (math.exp(near / 0.5) + math.exp(far / 0.5))))
+    assert float(contrast(z, towards, away, tau=0.5)) == pytest.approx(sum(explanation) / 2)
 
 
 def test_a_worked_example():

@@ -109,7 +109,7 @@ def test_a_triangle_comes_back_as_the_matrix():
 def test_however_examples_are_cut_the_model_is_that_of_one_place(form, seed, cuts, rounds):
     linear = Linear("w", "b", features=4, outputs=3, classes=True)
     x, y = examples(seed, 60, linear)
-    method = Ridge(form=form, width=3, least=1).fitted(TaskFacts(linear=linear))
+    method = Ridge(form=form, width=3, min_group_size=1).fitted(TaskFacts(linear=linear))
     ends = [0, *sorted(cuts), 60]
     clients = [Told(x[a:b], y[a:b]) for a, b in pairwise(ends)]
     apart, together = solved(method, clients, rounds), solved(method, [Told(x, y)])
@@ -152,12 +152,16 @@ def test_classes_with_few_examples_at_a_client_are_left_out(form):
     method = Ridge(form=form, width=2).fitted(TaskFacts(linear=CLASSES))
     with_all, without = (method.local_update(Told(x[:n], y[:n]), {}, None)[0] for n in (3, 2))
     assert all(np.array_equal(with_all[name], without[name]) for name in without)
-    one = Ridge(form=form, width=2, least=1).fitted(TaskFacts(linear=CLASSES)).local_update(Told(x, y), {}, None)[0]
+    one = (
+        Ridge(form=form, width=2, min_group_size=1)
+        .fitted(TaskFacts(linear=CLASSES))
+        .local_update(Told(x, y), {}, None)[0]
+    )
     assert any(not np.array_equal(one[name], without[name]) for name in without)
 
 
 def test_numbers_of_a_client_with_few_are_left_out():
-    method = Ridge("gram", least=3).fitted(TaskFacts(linear=Linear("w", "b", 2, 1, classes=False)))
+    method = Ridge("gram", min_group_size=3).fitted(TaskFacts(linear=Linear("w", "b", 2, 1, classes=False)))
     sums, _ = method.local_update(Told(np.ones((2, 2)), np.ones((2, 1))), {}, None)
     assert not any(array.any() for array in sums.values())
 
@@ -205,7 +209,7 @@ def test_the_budget_of_a_run_decides():
 def once(**changes):
     """The recipe on four clients of a small graph, and their data."""
     given = {key: value for key, value in SMALL.items() if key.startswith("data.")}
-    experiment = load("graft_once", {**given, "runtime.workers": 0, "yardsticks": [], **changes})
+    experiment = load("graft_once", {**given, "runtime.workers": 0, "baselines": [], **changes})
     shards = experiment.shards()
     return experiment.fitted(shards), shards
 
@@ -239,6 +243,6 @@ def test_impossible_options_are_refused():
     with pytest.raises(InputError, match=r"Ridge\.form must be one of .*gram.*; got 'grim'"):
         Ridge(form="grim")
     with pytest.raises(InputError, match=r"Ridge\.least must be >= 1; got 0"):
-        Ridge(least=0)
+        Ridge(min_group_size=0)
     with pytest.raises(InputError, match=r"Ridge\.form must be a form of numbers"):
         Ridge("class_sums").fitted(TaskFacts(linear=Linear("w", "b", 2, 1, classes=False)))

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 import torch
 
-from fedgraft.contracts import Draw
+from fedgraft.contracts import Batch
 from fedgraft.domains.graphs.model import Variant
 from fedgraft.errors import InputError
 from fedgraft.methods.data.molecules import Molecules
@@ -152,7 +152,7 @@ def test_heads_that_answer_for_themselves_learn_for_themselves():
         expected = sum(
             torch.nn.functional.cross_entropy(each, batch.label, reduction="none") for each in (network, counts)
         )
-        torch.testing.assert_close(task.loss(model, data, Draw(np.arange(4)), None).each, expected)
+        torch.testing.assert_close(task.loss(model, data, Batch(np.arange(4)), None).each, expected)
 
 
 @pytest.mark.parametrize("shared", [False, True])
@@ -177,7 +177,7 @@ def test_test_graphs_are_in_nothing_that_training_sees():
     for each in (FOUR, other):
         data = task.prepare(each, {})
         model = task.model(torch.Generator().manual_seed(1), task.variant(data)).train()
-        loss = task.loss(model, data, Draw(np.arange(4)), None).each
+        loss = task.loss(model, data, Batch(np.arange(4)), None).each
         loss.sum().backward()
         losses.append([loss.detach(), *(p.grad for p in model.parameters())])
     assert all(torch.equal(a, b) for a, b in zip(*losses, strict=True))
@@ -187,8 +187,10 @@ def test_accuracy_and_ties():
     task = Graph(GIN())
     sums = {"correct": 3.0, "count": 4.0, "loss": 2.0}
     assert task.score(sums) == 0.75
-    assert task.choice(sums) > task.choice({**sums, "loss": 3.0})
-    assert task.choice({"correct": 3.0, "count": 4.0, "loss": 1e9}) > task.choice({**sums, "correct": 2.0, "loss": 0.0})
+    assert task.selection_metric(sums) > task.selection_metric({**sums, "loss": 3.0})
+    assert task.selection_metric({"correct": 3.0, "count": 4.0, "loss": 1e9}) > task.selection_metric(
+        {**sums, "correct": 2.0, "loss": 0.0}
+    )
 
 
 def test_large_held_out_splits_come_in_several_batches(monkeypatch):

@@ -8,10 +8,10 @@ import pytest
 import torch
 from scipy.sparse import csr_matrix
 
-from fedgraft.contracts import Draw
+from fedgraft.contracts import Batch
 from fedgraft.contracts.abilities.tasks import derived_shards
 from fedgraft.domains.links.client_links import LinkData
-from fedgraft.domains.links.queries import AskedPairs
+from fedgraft.domains.links.queries import PairQuery
 from fedgraft.domains.links.shards import codes_of, whole
 from fedgraft.domains.nodes.base.shards import cut
 from fedgraft.errors import InputError
@@ -27,7 +27,7 @@ from helpers.stages import staged
 
 BLOCKS = Blocks(nodes=120, classes=3, clients=2, features=8, degree=8.0)
 SMALL = {"data.name": "blocks", "data.nodes": 150, "data.clients": 3, "data.degree": 12.0, "data.homophily": 0.95}
-QUICK = {**SMALL, "data.signal": 3.0, "rounds": 6, "runtime.workers": 0, "yardsticks": []}
+QUICK = {**SMALL, "data.signal": 3.0, "rounds": 6, "runtime.workers": 0, "baselines": []}
 
 
 def made(**options):
@@ -65,14 +65,14 @@ def test_likeness_adds_ten_times_the_cosine_of_the_features_at_first(sparse):
         found[likeness] = data.scores(model, pairs)
         told = data.log_odds(model, pairs, (0,)).detach()
         assert np.allclose(told, found[likeness], atol=1e-6), "in training as in scores"
-        answers = task.predict(model, whole(shard), {}, AskedPairs(ids, pairs, None))
+        answers = task.predict(model, whole(shard), {}, PairQuery(ids, pairs, None))
         assert np.allclose(answers["score"], 1 / (1 + np.exp(-found[likeness])), atol=1e-6)
     assert np.allclose(found[True] - found[False], [9.6, 0, -10], atol=1e-5)
 
 
 def test_the_weight_of_likeness_is_learnt():
     task, data, model = made(likeness=True)
-    task.loss(model, data, Draw(np.arange(9), seed=2), None).sum().backward()
+    task.loss(model, data, Batch(np.arange(9), seed=2), None).sum().backward()
     assert model.likeness.grad.abs() > 0
     assert {name for name, _ in model.named_parameters()} - {name for name, _ in made()[2].named_parameters()} == {
         "likeness"
@@ -81,7 +81,7 @@ def test_the_weight_of_likeness_is_learnt():
 
 def test_the_loss_is_that_of_an_edge_and_the_mean_of_what_it_is_drawn_against():
     task, data, model = made(objective=PairEntropy(3))
-    draw = Draw(np.array([4, 2]), seed=9)
+    draw = Batch(np.array([4, 2]), seed=9)
     others, found = data.without_edge(draw.examples, 3, 9)
     assert found.all()
     yes, no = data.scores(model, data.edges[:, draw.examples]), data.scores(model, others)
@@ -108,7 +108,7 @@ def test_where_every_pair_has_an_edge_there_is_nothing_to_learn_against():
     assert not data.without_edge(np.arange(6), 2, seed=1)[1].any()
     task = Link(SAGE(hidden=4, layers=1), features=2)
     model = task.model(torch.Generator().manual_seed(1))
-    assert torch.isfinite(task.loss(model, data, Draw(np.arange(6)), None)).all()
+    assert torch.isfinite(task.loss(model, data, Batch(np.arange(6)), None)).all()
 
 
 def test_edges_held_out_change_nothing_in_training():
@@ -118,7 +118,7 @@ def test_edges_held_out_change_nothing_in_training():
     bare = whole(derived.graph)  # as if the edges held out had never been
     task = task.fitted([derived])
     model = task.model(torch.Generator().manual_seed(1))
-    draw = Draw(np.arange(derived.edges.shape[1]), seed=5)
+    draw = Batch(np.arange(derived.edges.shape[1]), seed=5)
     losses = [task.loss(model, task.prepare(each, {}), draw, None) for each in (derived, bare)]
     assert torch.equal(*losses)
 
@@ -126,7 +126,7 @@ def test_edges_held_out_change_nothing_in_training():
 def test_all_neighbours_drawn_are_all_neighbours():
     task, data, model = made()
     drawn, _, _ = made(**{"exchange.neighbours": 1000})
-    draw = Draw(np.arange(9), seed=2)
+    draw = Batch(np.arange(9), seed=2)
     assert torch.allclose(task.loss(model, data, draw, None), drawn.loss(model, data, draw, None), atol=1e-6)
 
 
@@ -150,9 +150,9 @@ def test_a_federation_learns_which_nodes_are_joined(decoder):
 
 
 def test_all_data_in_one_place_are_scored_on_the_same_pairs():
-    summary = execute(load("links", {**QUICK, "rounds": 2, "yardsticks": ["centralised", "local_only"]}))
+    summary = execute(load("links", {**QUICK, "rounds": 2, "baselines": ["centralised", "local_only"]}))
     for name in ("centralised", "local_only"):
-        assert 0.4 < summary["yardsticks"][name] <= 1
+        assert 0.4 < summary["baselines"][name] <= 1
 
 
 @pytest.mark.parametrize(
@@ -190,4 +190,4 @@ def test_cora(data_root: Path):
     given = {"data.name": "cora", "data.root": str(data_root / "Planetoid"), "data.clients": 5}
     summary = execute(load("links", {**given, "data.partition": "louvain", "rounds": 10, "runtime.workers": 0}))
     assert summary["test"] > 0.8
-    assert {"adamic_adar", "feature_cosine", "preferential_attachment"} == summary["yardsticks"].keys()
+    assert {"adamic_adar", "feature_cosine", "preferential_attachment"} == summary["baselines"].keys()

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedgraft.contracts import Draw
+from fedgraft.contracts import Batch
 from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.values import HaloRows
 from fedgraft.domains.nodes.base.shards import cut, merge_shards
@@ -71,7 +71,7 @@ def test_one_layer_by_hand():
     assert (sums["validation"]["correct"], sums["validation"]["count"], sums["test"]["count"]) == (0, 1, 0)
     assert sums["validation"]["loss"] == pytest.approx(cross_entropy(2.0, 1))
     assert task.score(task.evaluate(model, there)["test"]) == 1.0
-    assert example_losses(task.loss(model, here, Draw(np.array([0])), None)).tolist() == pytest.approx(
+    assert example_losses(task.loss(model, here, Batch(np.array([0])), None)).tolist() == pytest.approx(
         [cross_entropy(1.0, 1)]
     )
 
@@ -104,7 +104,7 @@ def test_features_alone_and_states_alone_by_hand():
 def test_training_uses_the_states_that_are_remembered_by_hand():
     task, model = by_hand()
     here, _ = set_up(task, PATH)
-    step = Draw(np.array([0]))
+    step = Batch(np.array([0]))
     alone = example_losses(task.loss(model, here, step, None))
     assert alone.tolist() == pytest.approx([cross_entropy(1.0, 1)]), "of node 1 there is no state yet"
     losses = looked(task, model, here)
@@ -203,7 +203,7 @@ def test_with_nothing_shared_a_graph_is_as_if_no_edge_were_cut(name):
         assert not part.halo
         one, other = (task.exchanged.opened(task.prepare(each, {}), None) for each in (shard, part))
         assert task.evaluate(model, one) == task.evaluate(model, other)
-        step = Draw(np.arange(task.examples(one))[::2], seed=3)
+        step = Batch(np.arange(task.examples(one))[::2], seed=3)
         assert torch.equal(
             example_losses(task.loss(model, one, step, None)), example_losses(task.loss(model, other, step, None))
         )

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fedgraft import wire
-from fedgraft.contracts import Draw
+from fedgraft.contracts import Batch
 from fedgraft.contracts.loss import ClassShares
 from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.values import SPLITS, HaloRows
@@ -48,7 +48,7 @@ def looked(task, model, data, seed=7):
 
 def losses(task, model, data, **draw):
     draw.setdefault("examples", np.arange(task.examples(data)))
-    return example_losses(task.loss(model, data, Draw(**draw), None)).detach()
+    return example_losses(task.loss(model, data, Batch(**draw), None)).detach()
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ def test_a_step_reads_the_rows_that_it_says_and_no_others(changes, ahead):
     here = data[0]
     everything = here.states.to_tree()
     step = {"examples": np.array([0, 3, 4]), "seed": 11}
-    wanted = Draw(**step, ahead=np.arange(task.examples(here)) if ahead else None)
+    wanted = Batch(**step, ahead=np.arange(task.examples(here)) if ahead else None)
     expected = losses(task, model, here, **step)
     read = task.exchanged.read(here, wanted)
     assert len(read) == len(task.exchanged.halo_widths)

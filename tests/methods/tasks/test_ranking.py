@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedgraft.contracts import Draw
+from fedgraft.contracts import Batch
 from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.values import Losses
 from fedgraft.domains.ranking.ranker_losses import dependence
@@ -36,7 +36,7 @@ def model_of(task, seed=1):
 
 
 def losses(task, model, data, *examples, seed=0):
-    return example_losses(task.loss(model, data, Draw(np.array(examples), seed=seed), None))
+    return example_losses(task.loss(model, data, Batch(np.array(examples), seed=seed), None))
 
 
 def linear(task, tables):
@@ -107,9 +107,9 @@ def test_attention_is_as_wide_as_asked_for():
 def test_decorrelation_is_a_shared_term():
     task, data = prepared(shard(features=TEXT), decorrelation=0.5)
     model = model_of(task)
-    found = task.loss(model, data, Draw(np.array([0, 1])), None)
+    found = task.loss(model, data, Batch(np.array([0, 1])), None)
     assert isinstance(found, Losses)
-    plain = replace(task, decorrelation=0.0).loss(model, data, Draw(np.array([0, 1])), None)
+    plain = replace(task, decorrelation=0.0).loss(model, data, Batch(np.array([0, 1])), None)
     assert torch.equal(found.each, plain)
     expected = 0.5 * dependence(model.items(data.features, 0).channels)
     torch.testing.assert_close(found.shared, expected)

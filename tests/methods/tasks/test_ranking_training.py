@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 import torch
 
-from fedgraft.contracts import Draw
+from fedgraft.contracts import Batch
 from fedgraft.engine.training import Optimizer, Training
+from fedgraft.methods.baselines.popularity import Popularity
 from fedgraft.methods.data.catalogue import Catalogue
 from fedgraft.methods.data.ml100k import ML100K
 from fedgraft.methods.tasks.ranking import Ranking
-from fedgraft.methods.yardsticks.popularity import Popularity
 from fedgraft.nn.flat_model import FlatModel
 from helpers.ranking_shards import ranking_shard
 from helpers.stages import staged
@@ -31,7 +31,7 @@ def trained(shard, epochs, batch=512, rate=0.02, decay=0.1, **options):
         order = g.permutation(task.examples(data))
         for rows in np.split(order, range(batch, len(order), batch)):
             flat.gradient.zero_()
-            task.loss(flat.module, data, Draw(rows, seed=int(g.integers(2**31))), None).mean().backward()
+            task.loss(flat.module, data, Batch(rows, seed=int(g.integers(2**31))), None).mean().backward()
             optimizer.step()
     return task, data, flat.module.eval()
 

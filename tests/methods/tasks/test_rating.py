@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedgraft.contracts import Draw
+from fedgraft.contracts import Batch
 from fedgraft.domains.ratings.features import NODE_WIDTH, PAIR_WIDTH, Known, node_features, pair_features
 from fedgraft.domains.ratings.graph import RatingGraph, edge_width
 from fedgraft.domains.ratings.shards import merge_shards
@@ -130,7 +130,7 @@ def test_the_loss_is_the_same_with_and_without_embeddings_computed_before(name):
     task = Rating(ENCODERS[name], folds=3)
     data, model = task.prepare(random_shard(0), {}), lively(task)
     for block in task.blocks(data):
-        draw = Draw(block[:2])
+        draw = Batch(block[:2])
         encoded = task.encode(model, data, block)
         assert torch.equal(task.loss(model, data, draw, encoded), task.loss(model, data, draw, None))
 
@@ -142,7 +142,7 @@ def test_the_loss_of_an_example_is_its_squared_error():
     example = block[1]
     prediction = float(model(data.folds[1]).detach()[data.place[example]])
     truth = float(shard.rating[shard.rows("train")[example]])
-    loss = task.loss(model, data, Draw(np.array([example])), None)
+    loss = task.loss(model, data, Batch(np.array([example])), None)
     assert loss.tolist() == pytest.approx([(prediction - truth) ** 2])
 
 
@@ -207,7 +207,7 @@ def test_unusual_clients_train_and_score_with_finite_numbers(case, name, shrinka
     assert sorted(np.concatenate([[], *task.blocks(data)]).tolist()) == list(range(task.examples(data)))
     assert all(math.isfinite(share) for share in task.describe(data).values())
     for block in task.blocks(data):
-        task.loss(model, data, Draw(block), task.encode(model, data, block)).mean().backward()
+        task.loss(model, data, Batch(block), task.encode(model, data, block)).mean().backward()
         assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters())
     with torch.no_grad():
         sums = task.evaluate(model, data)
@@ -227,7 +227,7 @@ def test_attention_keeps_gradients_finite_where_a_node_has_lost_all_its_edges():
     task = Rating(GAT())
     data, model = task.prepare(UNUSUAL["fewer ratings than folds"], {}), lively(task)
     for block in task.blocks(data):
-        (1e6 * task.loss(model, data, Draw(block), None)).sum().backward()
+        (1e6 * task.loss(model, data, Batch(block), None)).sum().backward()
     assert all(torch.isfinite(parameter.grad).all() for parameter in model.parameters())
 
 

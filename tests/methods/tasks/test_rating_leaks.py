@@ -6,7 +6,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from fedgraft.contracts import Draw
+from fedgraft.contracts import Batch
 from fedgraft.domains.ratings.shards import RatingShard
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.tasks.rating import Rating, RatingData
@@ -35,7 +35,7 @@ def test_held_out_ratings_are_seen_by_nothing(name, seed):
         assert known_of(data.held_out[split]) == known_of(blind.held_out[split])
         assert predicted(model, data.held_out[split]) == predicted(model, blind.held_out[split])
     for block in task.blocks(data):
-        losses = [task.loss(model, prepared, Draw(block), None).detach() for prepared in (data, blind)]
+        losses = [task.loss(model, prepared, Batch(block), None).detach() for prepared in (data, blind)]
         assert torch.equal(*losses)
     assert trained(task, shard) == trained(task, other)
 

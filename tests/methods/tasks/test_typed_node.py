@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 import torch
 
-from fedgraft.contracts import Draw
+from fedgraft.contracts import Batch
 from fedgraft.errors import InputError
 from fedgraft.methods.models.han import HAN
 from fedgraft.methods.models.metapath_means import MetapathMeans
@@ -46,7 +46,7 @@ def test_a_metapath_that_there_is_not_is_refused():
 def test_a_loss_is_a_cross_entropy_and_comes_with_its_embedding():
     task = fitted()
     data, model = task.prepare(GRAPH, {}), drawn(task)
-    found = task.loss(model, data, Draw(np.array([1])), None)
+    found = task.loss(model, data, Batch(np.array([1])), None)
     logits = model(data.features, data.graphs)
     torch.testing.assert_close(
         found.each, torch.nn.functional.cross_entropy(logits[[1]], torch.tensor([1]), reduction="none")

@@ -30,8 +30,8 @@ def cells(figure, lanes):
 
 
 def test_every_cell_has_its_score_and_the_chosen_are_marked(tmp_path):
-    terms = [{"score": of(1.0, 2.0, None, 4.0)}, {}, {"score": of(3.0, 3.0, 2.0, 5.0)}]
-    figure = why_chosen(explained(tmp_path / "a", terms, cohorts=[(0, 3), (1,), (2,)]))
+    explanation = [{"score": of(1.0, 2.0, None, 4.0)}, {}, {"score": of(3.0, 3.0, 2.0, 5.0)}]
+    figure = why_chosen(explained(tmp_path / "a", explanation, cohorts=[(0, 3), (1,), (2,)]))
     assert cells(figure, 4) == {1: [1.0, 2.0, None, 4.0], 3: [3.0, 3.0, 2.0, 5.0]}
     assert bars(figure) == [(0, 0.7, 1.3), (3, 0.7, 1.3), (1, 1.7, 2.3), (2, 2.7, 3.3)]
     assert "grey: no value; drawn at random in 1 of 3 rounds" in figure.layout.title.text
@@ -40,9 +40,9 @@ def test_every_cell_has_its_score_and_the_chosen_are_marked(tmp_path):
 
 
 def test_the_pointer_shows_all_terms_of_a_cell(tmp_path):
-    terms = [{"score": of(1.23456, 2.0, 0.5), "mean <b>reward</b>": of(-1e-7, None, 3.0)}]
+    explanation = [{"score": of(1.23456, 2.0, 0.5), "mean <b>reward</b>": of(-1e-7, None, 3.0)}]
     failed = [{1: "gone", 0: "scoring: gone"}]
-    heat = why_chosen(explained(tmp_path / "a", terms, failed=failed)).data[0]
+    heat = why_chosen(explained(tmp_path / "a", explanation, failed=failed)).data[0]
     assert heat.customdata.tolist() == [
         ["0", "1", "chosen", "-1e-07", "1.235"],
         ["1", "1", "chosen, failed", "none", "2"],
@@ -60,8 +60,8 @@ def test_without_a_score_the_agent_s_value_is_drawn_and_else_the_last_term(tmp_p
 
 
 def test_cells_can_be_coloured_by_their_rank_within_the_round(tmp_path):
-    terms = [{"score": of(10.0, 20.0, 20.0, 30.0)}, {"score": of(0.2, None, 0.1, None)}, {"score": of(7.0)}]
-    figure = why_chosen(explained(tmp_path / "a", terms))
+    explanation = [{"score": of(10.0, 20.0, 20.0, 30.0)}, {"score": of(0.2, None, 0.1, None)}, {"score": of(7.0)}]
+    figure = why_chosen(explained(tmp_path / "a", explanation))
     value, rank = (button.args for button in figure.layout.updatemenus[0].buttons)
     assert list(rank[1]) == list(value[1]) == [0]
     assert rank[0]["marker.color"] == [[0.0, 1.0, 0.0, 0.5, 0.5, 0.0, 1.0]], "client by client, as the bars are"
@@ -72,8 +72,8 @@ def test_cells_can_be_coloured_by_their_rank_within_the_round(tmp_path):
 
 
 def test_one_value_far_off_leaves_colours_to_the_others(tmp_path):
-    terms = [{"score": {client: float(client) for client in range(100)} | {99: 1e9}}]
-    heat = why_chosen(explained(tmp_path / "a", terms, clients=100)).data[0]
+    explanation = [{"score": {client: float(client) for client in range(100)} | {99: 1e9}}]
+    heat = why_chosen(explained(tmp_path / "a", explanation, clients=100)).data[0]
     assert heat.marker.cmax < 100
     flat = why_chosen(explained(tmp_path / "b", [{"score": of(2.0, 2.0)}])).data[0]
     assert flat.marker.cmin < flat.marker.cmax
@@ -83,8 +83,8 @@ def test_many_clients_and_rounds_are_thinned_and_the_figure_says_so(tmp_path):
     clients, rounds = MOST_CLIENTS + 50, MOST_ROUNDS + 70
     often = tuple(range(40, 40 + MOST_CLIENTS))
     cohorts = [often if round % 2 else (round % 3, *often[:60]) for round in range(rounds)]
-    terms = [{"score": dict.fromkeys(cohort, 0.5)} for cohort in cohorts]
-    figure = why_chosen(explained(tmp_path / "a", terms, clients, cohorts))
+    explanation = [{"score": dict.fromkeys(cohort, 0.5)} for cohort in cohorts]
+    figure = why_chosen(explained(tmp_path / "a", explanation, clients, cohorts))
     heat = figure.data[0]
     drawn = heat.customdata[:, 1].astype(int)
     assert (drawn.min(), drawn.max(), len(set(drawn))) == (1, rounds, MOST_ROUNDS)

@@ -28,7 +28,7 @@ TINY = {
     "sharing.probability": 1.0,
     "rounds": 4,
     "runtime.workers": 0,
-    "yardsticks": [],
+    "baselines": [],
 }
 
 

@@ -104,15 +104,15 @@ def test_an_axis_of_log_bytes_leaves_out_zero_bytes(tmp_path: Path) -> None:
     assert len(figure.data[0].x) == len(run.curve) - 1
 
 
-def test_yardsticks_are_labelled_lines_and_arrows_where_they_are_far_off(tmp_path: Path) -> None:
-    yardsticks = {
+def test_baselines_are_labelled_lines_and_arrows_where_they_are_far_off(tmp_path: Path) -> None:
+    baselines = {
         "global_mean": 9.5,
         "central_biases": 0.949,
         "client_biases": 0.9495,
         "good": -8.0,
         "local_only": None,
     }
-    figure = figures.score([StoredRun(write_run(tmp_path / "a", yardsticks=yardsticks))])
+    figure = figures.score([StoredRun(write_run(tmp_path / "a", baselines=baselines))])
     assert [line.y0 for line in figure.layout.shapes] == [0.949, 0.9495]
     assert [note.text for note in figure.layout.annotations] == [
         "▼ good -8",
@@ -129,14 +129,14 @@ def test_yardsticks_are_labelled_lines_and_arrows_where_they_are_far_off(tmp_pat
 
 
 def test_the_runs_rule_the_axis_of_scores(tmp_path: Path) -> None:
-    run = StoredRun(write_run(tmp_path / "a", yardsticks={"near": 0.9, "far": 9.0}))
+    run = StoredRun(write_run(tmp_path / "a", baselines={"near": 0.9, "far": 9.0}))
     run.curve["validation"] = run.curve["test"] = np.linspace(1.2, 0.95, len(run.curve))
     scores = run.curve[["validation", "test"]].to_numpy()
     low, high, cut = score_range([run], ("validation", "test"))
     assert not cut
     assert low < 0.9 < scores.max() < high < 1.5
     for better, beyond in (("lower", 9.0), ("higher", -9.0)):
-        run = StoredRun(write_run(tmp_path / better, better=better, yardsticks={"far": beyond}))
+        run = StoredRun(write_run(tmp_path / better, better=better, baselines={"far": beyond}))
         low, high, _ = score_range([run], ("test",))
         assert high - low < 2.5 * 1.2 * np.ptp(run.curve["test"])
 
@@ -163,7 +163,7 @@ def test_a_bad_start_does_not_flatten_the_rest(tmp_path: Path) -> None:
 
 
 def test_runs_without_any_score_can_be_drawn(tmp_path: Path) -> None:
-    run = StoredRun(write_run(tmp_path / "a", yardsticks={}))
+    run = StoredRun(write_run(tmp_path / "a", baselines={}))
     run.curve[["validation", "test"]] = math.nan
     assert len(figures.every([run])) == 12
     with pytest.raises(InputError, match="no target to reach"):
@@ -256,7 +256,7 @@ def texts(content: object) -> Iterator[str]:
 @pytest.mark.parametrize("clients", [5, 50])
 def test_names_are_text_not_markup(tmp_path: Path, clients: int) -> None:
     toml = TOML.format(recipe="r", dataset="d", seed=1, rounds=8, cohort=2) + f"[codec]\nname = {json.dumps(NAME)}\n"
-    folder = write_run(tmp_path / "a", yardsticks={NAME: 1.0}, metric=NAME, toml=toml)
+    folder = write_run(tmp_path / "a", baselines={NAME: 1.0}, metric=NAME, toml=toml)
     run = StoredRun(folder, label=NAME)
     run.summary["test_per_client"] = {f"{NAME} {client}": 1.0 for client in range(clients)}
     drawn = figures.every([run])

@@ -186,7 +186,7 @@ def told(round: int, chosen: tuple[int, ...]) -> dict[str, dict[int, float]]:
 
 @pytest.mark.usefixtures("one_figure")
 def test_a_page_says_why_clients_were_chosen(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "a", terms=told, rounds=3)
+    folder = write_run(tmp_path / "a", explanation=told, rounds=3)
     page = read(write_report([folder], tmp_path / "r.html"))
     text = page.text.split("Why these clients")[1].split("Settings")[0]
     rows = [json.loads(line)["selected"] for line in (folder / "rounds.jsonl").read_text().splitlines()]
@@ -209,11 +209,11 @@ def test_a_page_says_why_clients_were_chosen(tmp_path: Path) -> None:
 
 @pytest.mark.usefixtures("one_figure")
 def test_of_several_runs_those_that_tell_have_a_part_each(tmp_path: Path) -> None:
-    terms = {f"<b>{EVIL}": {0: 1.0}}
+    explanation = {f"<b>{EVIL}": {0: 1.0}}
     folders = [
-        write_run(tmp_path / "a", terms=told),
+        write_run(tmp_path / "a", explanation=told),
         write_run(tmp_path / "b"),
-        write_run(tmp_path / "c", terms=lambda round, chosen: terms),
+        write_run(tmp_path / "c", explanation=lambda round, chosen: explanation),
     ]
     page = read(write_report(folders, tmp_path / "r.html"))
     assert [attributes["id"] for _, attributes in page.tags if "why" in (attributes.get("id") or "")] == [
@@ -229,15 +229,15 @@ def test_of_several_runs_those_that_tell_have_a_part_each(tmp_path: Path) -> Non
 
 @pytest.mark.usefixtures("one_figure")
 def test_long_cohorts_are_cut(tmp_path: Path) -> None:
-    terms = {"agent": {client: float(client) for client in range(60)}}
-    folder = write_run(tmp_path / "a", clients=60, cohort=30, terms=lambda round, chosen: terms)
+    explanation = {"agent": {client: float(client) for client in range(60)}}
+    folder = write_run(tmp_path / "a", clients=60, cohort=30, explanation=lambda round, chosen: explanation)
     text = read(write_report([folder], tmp_path / "r.html")).text
     assert "and 14 more" in text
 
 
 def test_whatever_a_run_holds_is_shown_as_text(tmp_path: Path) -> None:
     toml = f"recipe = 'x'\nnote = '''{EVIL}'''\n"
-    folder = write_run(tmp_path / "<i>a & b", recipe=EVIL, dataset=EVIL, yardsticks={EVIL: 1.0}, toml=toml)
+    folder = write_run(tmp_path / "<i>a & b", recipe=EVIL, dataset=EVIL, baselines={EVIL: 1.0}, toml=toml)
     other = write_run(tmp_path / "b", dataset="<u>")
     page = read(write_report([folder, other], tmp_path / "r.html", title=EVIL))
     assert not {"img", "i", "u"} & {tag for tag, _ in page.tags}
@@ -276,7 +276,7 @@ def test_every_setting_is_open_in_print(tmp_path: Path) -> None:
 
 
 def test_a_run_without_scores_can_be_reported(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "a", yardsticks={})
+    folder = write_run(tmp_path / "a", baselines={})
     path = folder / "summary.json"
     summary = json.loads(path.read_text())
     summary.update(dict.fromkeys(("validation", "test", "test_at_best_validation")))
@@ -304,7 +304,7 @@ def test_the_page_draws_its_figures_in_a_browser(tmp_path: Path) -> None:
     browser = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome"))), None)
     if browser is None:
         pytest.skip("no chromium or google-chrome on the path to open the report with")
-    out = write_report([write_run(tmp_path / "a", terms=told)], tmp_path / "r.html")
+    out = write_report([write_run(tmp_path / "a", explanation=told)], tmp_path / "r.html")
     profile = f"--user-data-dir={tmp_path / 'profile'}"
     options = ["--headless", "--no-sandbox", "--disable-gpu", "--virtual-time-budget=3000", "--enable-logging=stderr"]
     done = subprocess.run(

@@ -12,8 +12,8 @@ NOTHING = dict.fromkeys(PURPOSES, 0)
 
 def told(score: float | None, sent: int = 3_000, **more: Any) -> dict[str, Any]:
     sizes = {"total": sent, "down": sent, "up": 0, **NOTHING, "model": sent}
-    summary = {"dataset": "shops", "metric": "rmse", "better": "lower", "bytes": sizes, "yardsticks": {}}
-    free = {"local_yardsticks": [], "raw_data_bytes": None, "client_alone": None}
+    summary = {"dataset": "shops", "metric": "rmse", "better": "lower", "bytes": sizes, "baselines": {}}
+    free = {"local_baselines": [], "raw_data_bytes": None, "client_alone": None}
     return {**summary, **free, "test_at_best_validation": score, **more}
 
 
@@ -30,23 +30,23 @@ def test_the_best_run_its_lead_and_its_price() -> None:
     assert "as good as b" in outcome([told(0.9), told(0.9)], ["a", "b"])
 
 
-def test_a_yardstick_that_is_better_is_named_and_one_for_no_bytes_too() -> None:
-    yardsticks = {"central_biases": 0.8, "client_biases": 0.85, "global_mean": 1.2, "unknown": None}
-    text = outcome([told(0.9, yardsticks=yardsticks, local_yardsticks=["client_biases"])], ["a"])
-    assert "The yardstick central_biases (0.8000) is better by 0.1000," in text
+def test_a_baseline_that_is_better_is_named_and_one_for_no_bytes_too() -> None:
+    baselines = {"central_biases": 0.8, "client_biases": 0.85, "global_mean": 1.2, "unknown": None}
+    text = outcome([told(0.9, baselines=baselines, local_baselines=["client_biases"])], ["a"])
+    assert "The baseline central_biases (0.8000) is better by 0.1000," in text
     assert text.endswith(
         "and client_biases (0.8500), for no bytes, is better too. "
         "Take client_biases instead: each client computes it alone."
     )
     alone = outcome([told(0.9, client_alone={"test": 0.7})], ["a"])
     assert alone.endswith(
-        "The yardstick each client alone (0.7000), for no bytes, is better by 0.2000. Take sharing.name=local instead: "
+        "The baseline each client alone (0.7000), for no bytes, is better by 0.2000. Take sharing.name=local instead: "
         "each client trains alone."
     )
-    central = outcome([told(0.9, yardsticks={"central_biases": 0.8})], ["a"])
+    central = outcome([told(0.9, baselines={"central_biases": 0.8})], ["a"])
     assert central.endswith("is better by 0.1000. Take central_biases instead where all data may be in one place.")
-    behind = outcome([told(0.9, yardsticks={"global_mean": 1.2})], ["a"])
-    assert behind.endswith("That is better by 0.3000 than the best yardstick, global_mean (1.2000).")
+    behind = outcome([told(0.9, baselines={"global_mean": 1.2})], ["a"])
+    assert behind.endswith("That is better by 0.3000 than the best baseline, global_mean (1.2000).")
 
 
 @pytest.mark.parametrize(("raw", "said"), [(1_500, "2 times what"), (30_000, "10 % of what")])

@@ -48,7 +48,7 @@ def test_nothing_overflows_and_no_labels_overlap(tmp_path: Path, mode: str) -> N
     if browser is None:
         pytest.skip("no chromium or google-chrome on the path to open the report with")
     folders = [
-        write_run(tmp_path / "a long name of a run", terms=told, rounds=25),
+        write_run(tmp_path / "a long name of a run", explanation=told, rounds=25),
         *(write_run(tmp_path / "b" / f"seed-{seed}", end=0.97, seed=seed, cohort=3) for seed in (1, 2, 3)),
     ]
     page = write_report(folders, tmp_path / "r.html").read_text(encoding="utf-8")

@@ -6,8 +6,8 @@ from fedgraft.reports.pages.settings import differences, written
 from fedgraft.reports.stored.stored_runs import open_runs
 from helpers.fake_runs import write_run
 
-ONE = 'rounds = 2\n[selector]\nname = "random"\n[codec]\nname = "quantized"\nbits = 4\n[task]\nyardsticks = ["mlp"]\n'
-OTHER = 'rounds = 3\n[selector]\nname = "fedacs"\nexploration = 2.0\n[task]\nyardsticks = []\n'
+ONE = 'rounds = 2\n[selector]\nname = "random"\n[codec]\nname = "quantized"\nbits = 4\n[task]\nbaselines = ["mlp"]\n'
+OTHER = 'rounds = 3\n[selector]\nname = "fedacs"\nexploration = 2.0\n[task]\nbaselines = []\n'
 
 
 def test_options_of_a_method_that_only_one_has_are_said_by_its_name(tmp_path: Path) -> None:
@@ -16,7 +16,7 @@ def test_options_of_a_method_that_only_one_has_are_said_by_its_name(tmp_path: Pa
         "codec.name": ["quantized", "-"],
         "rounds": ["2", "3"],
         "selector.name": ["random", "fedacs"],
-        "task.yardsticks": ['["mlp"]', "[]"],
+        "task.baselines": ['["mlp"]', "[]"],
     }
 
 

@@ -10,14 +10,14 @@ from rich.console import Console
 from fedgraft.errors import InputError
 from fedgraft.reports.pages.html_report import write_report
 from fedgraft.reports.stored.comparison import render
-from fedgraft.reports.stored.stored_runs import StoredRun, joined_raw_data, joined_yardsticks
+from fedgraft.reports.stored.stored_runs import StoredRun, joined_baselines, joined_raw_data
 from fedgraft.reports.studies.cells import raw_data_line
 from helpers.compared_runs import compare
 from helpers.fake_runs import write_run
 
 
 def told(folder: Path, **changes: Any) -> Path:
-    path = write_run(folder, yardsticks={}) / "summary.json"
+    path = write_run(folder, baselines={}) / "summary.json"
     path.write_text(json.dumps({**json.loads(path.read_text()), **changes}))
     return folder
 
@@ -27,7 +27,7 @@ def test_they_are_in_table_and_report(tmp_path: Path) -> None:
     folders = [told(tmp_path / str(i), raw_data_bytes=3_000_000 + i, client_alone=alone) for i in range(2)]
     rows = compare(folders)
     assert (rows[0]["raw_data_bytes"], rows[0]["client_alone"]) == (3_000_000, alone)
-    assert joined_yardsticks(rows) == [("each client alone", 1.25)]
+    assert joined_baselines(rows) == [("each client alone", 1.25)]
     assert joined_raw_data(rows) == [("all data, sent once (mean of 2)", 3_000_000.5)]
     console = Console(width=120, record=True)
     console.print(render(rows))
@@ -41,13 +41,13 @@ def test_earlier_runs_and_unknown_figures_show_nothing(tmp_path: Path) -> None:
     for folder in (told(tmp_path / "old"), told(tmp_path / "null", raw_data_bytes=None, client_alone=None)):
         (row,) = compare([folder])
         assert row["raw_data_bytes"] is row["client_alone"] is None
-        assert joined_yardsticks([row]) == joined_raw_data([row]) == []
+        assert joined_baselines([row]) == joined_raw_data([row]) == []
 
 
-def test_where_local_only_is_a_yardstick_it_is_shown_once(tmp_path: Path) -> None:
+def test_where_local_only_is_a_baseline_it_is_shown_once(tmp_path: Path) -> None:
     alone = {"validation": 1.2, "test": 1.25}
-    run = StoredRun(told(tmp_path / "a", yardsticks={"local_only": 1.25}, client_alone=alone))
-    assert joined_yardsticks([run.summary]) == [("local_only", 1.25)]
+    run = StoredRun(told(tmp_path / "a", baselines={"local_only": 1.25}, client_alone=alone))
+    assert joined_baselines([run.summary]) == [("local_only", 1.25)]
 
 
 @pytest.mark.parametrize(

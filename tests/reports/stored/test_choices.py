@@ -40,8 +40,8 @@ def test_where_everybody_trains_or_others_are_not_kept_only_the_chosen_have_a_me
 
 
 def test_of_many_clients_the_agent_s_choice_is_no_other_client(tmp_path):
-    terms = [{"agent": of(1.0, 2.0, 9.0, 8.0)}]
-    run = explained(tmp_path / "a", terms, clients=MOST_EXPLAINED + 1)
+    explanation = [{"agent": of(1.0, 2.0, 9.0, 8.0)}]
+    run = explained(tmp_path / "a", explanation, clients=MOST_EXPLAINED + 1)
     assert math.isnan(term_means(run)[0].others)
     (only,) = agent_choices(run).rounds
     assert (only.instead, only.among) == ((2, 3), MOST_EXPLAINED + 1)

@@ -32,7 +32,7 @@ def test_a_row_a_run_ready_for_json(tmp_path: Path) -> None:
     assert first["bytes_to_target"] == point[1]
     assert first["seconds_to_target"] == pytest.approx(point[2])
     assert first["bytes"] == summary["bytes"]["total"]
-    assert first["yardsticks"] == summary["yardsticks"]
+    assert first["baselines"] == summary["baselines"]
     costs = ("bytes", "rounds", "seconds", "simulated_seconds", "flops")
     assert {second[f"{cost}_to_target"] for cost in costs} == {None}
 
@@ -121,8 +121,8 @@ def test_a_label_is_text_not_markup(tmp_path: Path) -> None:
     assert "[red]x" in text_of(compare([write_run(tmp_path / "[red]x")]))
 
 
-def test_yardsticks_of_several_seeds_are_means(tmp_path: Path) -> None:
-    runs = [write_run(tmp_path / str(i), yardsticks={"majority": 0.4 + 0.2 * i, "mlp": None}) for i in range(2)]
+def test_baselines_of_several_seeds_are_means(tmp_path: Path) -> None:
+    runs = [write_run(tmp_path / str(i), baselines={"majority": 0.4 + 0.2 * i, "mlp": None}) for i in range(2)]
     text = text_of(compare(runs))
     assert "majority (mean of 2)" in text
     assert "0.5000" in text

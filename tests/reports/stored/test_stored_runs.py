@@ -36,8 +36,8 @@ def test_a_run_is_read_back_as_tables(tmp_path: Path) -> None:
 
 
 def test_terms_are_read_back_by_the_numbers_of_clients(tmp_path: Path) -> None:
-    folder = write_run(tmp_path / "a", rounds=2, terms=lambda round, chosen: {"score": {0: 0.5, 3: round + 0.25}})
-    assert list(StoredRun(folder).rounds["terms"]) == [{"score": {0: 0.5, 3: 1.25}}, {"score": {0: 0.5, 3: 2.25}}]
+    folder = write_run(tmp_path / "a", rounds=2, explanation=lambda round, chosen: {"score": {0: 0.5, 3: round + 0.25}})
+    assert list(StoredRun(folder).rounds["explanation"]) == [{"score": {0: 0.5, 3: 1.25}}, {"score": {0: 0.5, 3: 2.25}}]
 
 
 def test_rounds_without_a_score_are_nan_and_not_in_the_curve(tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
         ({"curve": [[1, 2, 3.0, None, None, None, 4.0]]}, "curve is"),
         ({"failures": None}, "failures is"),
         ({"scored": None}, "scored is"),
-        ({"yardsticks": {"mean": "x"}}, "yardsticks is"),
+        ({"baselines": {"mean": "x"}}, "baselines is"),
     ],
 )
 def test_a_damaged_summary_is_named(tmp_path: Path, changes: dict[str, Any], message: str) -> None:
@@ -152,7 +152,7 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
         ("rounds.jsonl", rows.replace('"loss": 1.0', '"loss": NaN'), "line 1: loss is 'nan'"),
         ("rounds.jsonl", rows.replace('"seconds": 0.2', '"seconds": null'), "line 1: seconds is 'None'"),
         *(
-            ("rounds.jsonl", rows.replace('"terms": {}', f'"terms": {value}'), "line 1: terms is ")
+            ("rounds.jsonl", rows.replace('"explanation": {}', f'"explanation": {value}'), "line 1: terms is ")
             for value in ("3", '{"score": 1}', '{"score": {"x": 1}}', '{"score": {"0": "1"}}', '{"score": {"0": NaN}}')
         ),
         ("environment.json", "", r"environment\.json is damaged"),

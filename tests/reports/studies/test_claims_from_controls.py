@@ -98,7 +98,7 @@ def test_errors_are_held_against_controls_with_the_same_model():
         ("ours", "gat", (0.5, 0.5, 0.5)),
     ):
         for seed, test in enumerate(tests, start=1):
-            found = {**run(0.9, 0.8, test=test), "better": "lower", "metric": "rmse", "yardsticks": {}}
+            found = {**run(0.9, 0.8, test=test), "better": "lower", "metric": "rmse", "baselines": {}}
             cells[Cell(Split("toy", "iid", 4, seed), model, name)] = found
     panel = {**study.panels[0], "runs": [*RUNS, ["gat", "ours"]]}
     text = tables(replace(study, panels=(panel,)), cells, 3)

@@ -14,7 +14,7 @@ from helpers.small_studies import OURS, PLAIN, STUDY
 
 RESULTS = {
     **{Cell(Split("toy", "iid", 4, seed), "sage", "plain"): run for seed, run in enumerate(PLAIN, 1)},
-    Cell(Split("toy", "iid", 4, 1), "sage", "ours"): {**OURS[0], "yardsticks": {"mlp": {"test": 0.8}}},
+    Cell(Split("toy", "iid", 4, 1), "sage", "ours"): {**OURS[0], "baselines": {"mlp": {"test": 0.8}}},
 }
 
 
@@ -22,7 +22,7 @@ def test_lines_are_means_over_the_seeds_against_both_costs():
     (_, split, panel), *_ = cost_figures.settings(STUDY)
     known = PanelRuns(STUDY, panel, RESULTS, 2)
     assert {method: len(found) for (_, method), found in known.only.items()} == {"ours": 1, "plain": 2}
-    assert known.yardstick(split, "mlp") == [80.0]
+    assert known.baseline(split, "mlp") == [80.0]
     figure = cost_figures.figure(known, split, {"mlp": [80.0]})
     lines = {(trace.name, trace.xaxis): trace for trace in figure.data}
     assert list(lines["Plain", "x"].x) == [100, 200]  # megabytes; what was there before the first round has no place
@@ -30,7 +30,7 @@ def test_lines_are_means_over_the_seeds_against_both_costs():
     assert list(lines["Plain", "x"].y) == pytest.approx([81, 87])
     assert list(lines["Ours (seeds: 1)", "x2"].y) == pytest.approx([69, 87])
     assert figure.layout.yaxis.range == pytest.approx((82, 87.5))
-    assert [note.text for note in figure.layout.annotations] == [], "a yardstick below the range is not shown"
+    assert [note.text for note in figure.layout.annotations] == [], "a baseline below the range is not shown"
 
 
 def test_a_line_shows_what_a_run_that_ended_there_would_have():
@@ -56,7 +56,7 @@ def test_settings_with_two_methods_are_drawn_and_shown_once(tmp_path, monkeypatc
     assert cost_figures.draw_all(STUDY, alone, 2, tmp_path / "none") == []
 
 
-def test_a_yardstick_within_reach_is_a_line_with_its_score():
+def test_a_baseline_within_reach_is_a_line_with_its_score():
     (_, split, panel), *_ = cost_figures.settings(STUDY)
     figure = cost_figures.figure(PanelRuns(STUDY, panel, RESULTS, 2), split, {"mlp": [86.0, 86.5]})
     assert [note.text for note in figure.layout.annotations] == ["mlp 86.25"]

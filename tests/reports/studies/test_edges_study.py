@@ -28,7 +28,7 @@ def test_our_recipes_are_as_they_come() -> None:
 
 def test_each_client_of_edges_is_a_federation_of_its_own() -> None:
     toy = {"name": "helpers.toy_edges:ToyEdges", "edges": 200, "clients": 2}
-    experiment = load_experiment("graft_edge", {"data": toy, "rounds": 2, "runtime.workers": 0, "yardsticks": []})
+    experiment = load_experiment("graft_edge", {"data": toy, "rounds": 2, "runtime.workers": 0, "baselines": []})
     shards = experiment.shards()
     alone = each_alone(experiment.fitted(shards), shards)
     assert alone["bytes"]["total"] == 0

@@ -18,8 +18,8 @@ OF_GRAPHS = {"fedavg", "fedprox", "gcfl", "fedstar", "local", "graft_graph", "gr
 OURS = {"graft_node", "graft_node_alone", "graft_once", "graft_once_alone"}
 OF_METIS = {"fedavg", "scaffold", "local", *OURS}
 OF_LARGE = {*OF_METIS, "fedprox", "ditto"}
-OF_BORDERS = {"fedavg", "graft_node", "graft_once"}
-TINY = {"rounds": 2, "runtime.workers": 0, "yardsticks": [], "evaluation.local_steps": True}
+OF_BOUNDARIES = {"fedavg", "graft_node", "graft_once"}
+TINY = {"rounds": 2, "runtime.workers": 0, "baselines": [], "evaluation.local_steps": True}
 SHORT = {"rounds": 2, "sharing.rounds": 1}
 BLOCKS = {**TINY, "data.name": "blocks", "data.clients": 3, "data.nodes": 90, "data.classes": 3, "data.features": 12}
 MOLECULES = {**TINY, "data.name": "molecules", "data.clients": 3, "data.graphs": 20}
@@ -45,7 +45,7 @@ def test_all_methods_and_sets_are_there():
     assert methods("louvain_cut") == (PEERS | OURS, SMALL | LARGE)
     assert {cell.method for cell in STUDY.cells(1) if cell.split.data in LARGE} == OF_LARGE
     assert methods("metis_cut") == (OF_METIS, SMALL)
-    assert methods("louvain_whole") == methods("metis_whole") == (OF_BORDERS, SMALL)
+    assert methods("louvain_whole") == methods("metis_whole") == (OF_BOUNDARIES, SMALL)
     assert methods("dirichlet") == (OF_GRAPHS, {"mutag", "enzymes", "proteins"})
 
 

@@ -10,7 +10,7 @@ from fedgraft.reports.studies.page import tables
 from fedgraft.reports.studies.study import Study
 
 PANEL = {"title": "Alone", "data": ["molecules"], "partitions": [""], "clients": [2], "paper": {}}
-BLOCKS = {**PANEL, "data": ["blocks"], "runs": [["", "one"]], "yardsticks": []}
+BLOCKS = {**PANEL, "data": ["blocks"], "runs": [["", "one"]], "baselines": []}
 MADE = Study(
     name="made",
     title="",
@@ -19,7 +19,7 @@ MADE = Study(
     layout="paired",
     common={"rounds": 2, "data.graphs": 20},
     methods={"cefgl": {"label": "CEFGL"}, "one": {"label": "CEFGL with K = 1", "alone": True}},
-    panels=({**PANEL, "runs": [["", "cefgl"], ["", "one"]], "yardsticks": ["local_only"]},),
+    panels=({**PANEL, "runs": [["", "cefgl"], ["", "one"]], "baselines": ["local_only"]},),
 )
 
 
@@ -47,8 +47,8 @@ def in_this_process(calls, jobs, write):
 def test_it_is_the_method_with_one_client_at_a_time(found):
     _, runs = found
     one = runs["one"]
-    assert one["test"] == one["test_at_best_validation"] == one["yardsticks"]["local_only"]["test"]
-    assert one["validation"] == one["yardsticks"]["local_only"]["validation"]
+    assert one["test"] == one["test_at_best_validation"] == one["baselines"]["local_only"]["test"]
+    assert one["validation"] == one["baselines"]["local_only"]["validation"]
     assert one["bytes"] == {"total": 0}
     assert {name: one[name] for name in ("metric", "better", "rounds")} == {
         name: runs["cefgl"][name] for name in ("metric", "better", "rounds")

@@ -6,7 +6,7 @@ from fedgraft.experiment import experiment as experiments
 from fedgraft.experiment.running.runner import execute_on
 from fedgraft.reports.studies.running import scoring_bytes
 
-SMALL = {"rounds": 4, "yardsticks": [], "runtime.workers": 0}
+SMALL = {"rounds": 4, "baselines": [], "runtime.workers": 0}
 BLOCKS = {"data.name": "blocks", "data.clients": 3, "data.nodes": 90, "data.classes": 3, "data.features": 12}
 MOLECULES = {"data.name": "molecules", "data.clients": 3, "data.graphs": 20}
 

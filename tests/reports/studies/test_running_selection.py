@@ -5,7 +5,7 @@ from fedgraft.experiment.experiment import load
 from fedgraft.experiment.running.runner import execute_on
 from fedgraft.reports.studies.running import timed
 
-TINY = {"data.name": "blocks", "data.nodes": 60, "data.clients": 4, "rounds": 3, "runtime.workers": 0, "yardsticks": []}
+TINY = {"data.name": "blocks", "data.nodes": 60, "data.clients": 4, "rounds": 3, "runtime.workers": 0, "baselines": []}
 
 
 def test_a_run_with_a_measured_selector_is_the_same():

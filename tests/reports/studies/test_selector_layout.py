@@ -55,8 +55,8 @@ def test_each_is_held_against_controls_too():
     assert "| Ours, sage | +1.00 ± 0.00* |" in text
 
 
-def test_yardsticks_and_scoring_at_clients_stand_beside():
-    known = {"scoring_bytes": 1_000_000, "yardsticks": {"own_majority": {"test": 0.7}}}
+def test_baselines_and_scoring_at_clients_stand_beside():
+    known = {"scoring_bytes": 1_000_000, "baselines": {"own_majority": {"test": 0.7}}}
     text = tables(SIDE_BY_SIDE, {Cell(Split("toy", "iid", 4, 1), "sage", "ours"): {**run(0.8), **known}}, 1)
     assert "| clients a round | MB | MB with scoring at clients |" in text
     assert "| Ours | 80.00 | 4 | 3 | 4 | 12 | 20 | 1 |" in text

@@ -14,14 +14,14 @@ from fedgraft.reports.studies.stored_results import PACKED, StoredResults, packe
 RESULTS = {
     "cells/a-seed1.json": {"test": 0.1 + 0.2, "curve": [[0, None, 1e-17], [1, 5, -0.0]], "client": {"é": 2**70}},
     "cells/b-seed1.json": {"test": 3.0, "validation": 3},
-    "yardsticks/a-seed1.json": {"global_mean": {"rmse": 1 / 3}},
+    "baselines/a-seed1.json": {"global_mean": {"rmse": 1 / 3}},
 }
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
     """A study's folder with a file for each of the results."""
-    for kind in ("cells", "yardsticks"):
+    for kind in ("cells", "baselines"):
         (tmp_path / kind).mkdir()
     for name, content in RESULTS.items():
         write_result(tmp_path, name, content)

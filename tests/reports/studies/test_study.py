@@ -40,7 +40,7 @@ TINY = Study(
             "partitions": ["average"],
             "clients": [3],
             "runs": [["gcn", "all"], ["gcn", "fedacs"]],
-            "yardsticks": ["client_biases"],
+            "baselines": ["client_biases"],
             "paper": {"ciao": {"gcn-all": [1.053, 851], "gcn-fedacs": [1.039, 568]}},
         },
     ),
@@ -171,7 +171,7 @@ def test_runs_only_cells_that_match(data, tmp_path):
 
 
 @pytest.mark.usefixtures("here")
-def test_yardsticks_that_train_know_what_the_data_are_like(tmp_path):
+def test_baselines_that_train_know_what_the_data_are_like(tmp_path):
     """The width of features, and that they are sparse, are known only from the data."""
     panel = {**TINY.panels[0], "data": ["blocks"], "partitions": ["iid"], "runs": [["sage", "fedlocal"]]}
     made = dataclasses.replace(
@@ -179,11 +179,11 @@ def test_yardsticks_that_train_know_what_the_data_are_like(tmp_path):
         recipe="fedais",
         common={"rounds": 1, "selector.clients": 2, "data.nodes": 60, "data.features": 9, "data.sparse": True},
         methods={"fedlocal": {"label": "", "recipe": "fedlocal"}},
-        panels=({**panel, "yardsticks": ["local_only", "centralised"]},),
+        panels=({**panel, "baselines": ["local_only", "centralised"]},),
     )
     running.run(made, tmp_path / "data", tmp_path / "out", 1, 1, quiet)
     (found,) = running.results(made, tmp_path / "out", 1).values()
-    assert found["yardsticks"].keys() == {"local_only", "centralised"}
+    assert found["baselines"].keys() == {"local_only", "centralised"}
 
 
 @pytest.mark.usefixtures("here")
@@ -197,7 +197,7 @@ def test_methods_with_other_tasks_are_given_data_of_their_own(tmp_path):
             "fedavg": {"label": "", "changes": {"sharing.name": "fedavg"}},
             "fedstar": {"label": "", "changes": {"sharing.name": "fedstar"}},
         },
-        panels=({**TINY.panels[0], "data": ["molecules"], "partitions": [""], "clients": [2], "yardsticks": []},),
+        panels=({**TINY.panels[0], "data": ["molecules"], "partitions": [""], "clients": [2], "baselines": []},),
     )
     runs = [["gin", "fedavg"], ["gcn", "fedavg"], ["gin", "fedstar"], ["sage", "fedavg"]]
     alone = []
@@ -258,8 +258,8 @@ def test_errors(tmp_path):
 
 def test_tables_count_what_was_never_reached():
     def result(curve, total):
-        yardsticks = {"client_biases": {"validation": 1.0, "test": 1.0}}
-        shared = {"better": "lower", "bytes": {"total": total}, "yardsticks": yardsticks}
+        baselines = {"client_biases": {"validation": 1.0, "test": 1.0}}
+        shared = {"better": "lower", "bytes": {"total": total}, "baselines": baselines}
         return {**shared, "curve": curve, "test_at_best_validation": curve[-1][3]}
 
     cells = list(panel_cells(TINY.panels[0], 1))
@@ -300,7 +300,7 @@ ACCURACIES = dataclasses.replace(
             "partitions": [""],
             "clients": [0],
             "runs": [["gin", "all"], ["gin", "fedacs"]],
-            "yardsticks": ["majority"],
+            "baselines": ["majority"],
             "paper": {"chem": {"gin-fedacs": 85.43}},
         },
     ),
@@ -310,7 +310,7 @@ ACCURACIES = dataclasses.replace(
 def test_accuracies_stand_side_by_side():
     def result(test, plain, total):
         kept = {"test_at_best_validation": test, "test_plain_mean": plain, "bytes": {"total": total}}
-        return {**kept, "yardsticks": {"majority": {"validation": 0.6, "test": 0.61}}}
+        return {**kept, "baselines": {"majority": {"validation": 0.6, "test": 0.61}}}
 
     cells = {cell.key: cell for cell in ACCURACIES.cells(2)}
     assert "chem-gin-all-seed1" in cells
@@ -353,7 +353,7 @@ def test_the_studies_that_come_with_fedgraft_name_what_exists():
         kinds = {(c.split.data if found.sets else first, c.model, c.method) for c in cells}
         shared = {data: {**found.common_to(Split(data, "", 0, 1)), "data.root": "anywhere"} for data, _, _ in kinds}
         for data, changes in shared.items():
-            experiments.load(found.recipe_for(data), changes)  # what deals the data and has the yardsticks
+            experiments.load(found.recipe_for(data), changes)  # what deals the data and has the baselines
         for data, model, method in kinds:
             found.experiment(data, method, {**shared[data], **({"model.name": model} if model else {})})
         json.dumps(found.panels)

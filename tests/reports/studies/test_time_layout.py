@@ -24,7 +24,7 @@ STUDY = Study(
             "partitions": ["linear"],
             "clients": [4],
             "runs": [["", "plain"], ["", "ours"]],
-            "yardsticks": ["ease"],
+            "baselines": ["ease"],
             "paper": {"toy-linear-4": {"ours": {"seconds": "570.3", "scores": ".84"}}},
         },
     ),
@@ -47,10 +47,10 @@ def cell(method, seed):
 
 EASE = {"ease": {"validation": 0.9, "test": 0.91, "ndcg_at_50": 0.35}}
 RESULTS = {
-    cell("plain", 1): {**run(4.0, 0.5, 0.7, 0.85, 0.92), "yardsticks": EASE},
-    cell("plain", 2): {**run(4.0, 0.5, 0.81, 0.85, 0.92), "yardsticks": EASE},
-    cell("ours", 1): {**run(1.0, 0.5, 0.85, 0.91, 0.93), "yardsticks": EASE},
-    cell("ours", 2): {**run(1.0, 0.5, 0.85, 0.88, 0.89), "yardsticks": EASE},
+    cell("plain", 1): {**run(4.0, 0.5, 0.7, 0.85, 0.92), "baselines": EASE},
+    cell("plain", 2): {**run(4.0, 0.5, 0.81, 0.85, 0.92), "baselines": EASE},
+    cell("ours", 1): {**run(1.0, 0.5, 0.85, 0.91, 0.93), "baselines": EASE},
+    cell("ours", 2): {**run(1.0, 0.5, 0.85, 0.88, 0.89), "baselines": EASE},
 }
 
 
@@ -82,8 +82,8 @@ def test_a_table_is_paired_by_seed():
     assert "auc above Plain, points" in written
 
 
-def test_a_panel_shows_its_own_yardsticks_and_no_empty_column():
-    panel = {**STUDY.panels[0], "yardsticks": [], "paper": {}}
+def test_a_panel_shows_its_own_baselines_and_no_empty_column():
+    panel = {**STUDY.panels[0], "baselines": [], "paper": {}}
     written = tables(dataclasses.replace(STUDY, panels=(panel,)), RESULTS, 2)
     assert "ease" not in written
     assert "paper" not in written

@@ -155,14 +155,14 @@ def test_two_runs_of_one_name_have_other_pads_and_other_noise_where_the_log_was_
     """The attack: with the log, what was told is forgotten; the same name would have drawn the same noise again."""
     changes = {
         **{"data.name": "blocks", "data.nodes": 90, "data.clients": 3, "data.features": 4, "rounds": 1},
-        **{"privacy.delta": 1e-4, "privacy.shares": 3, "yardsticks": []},
+        **{"privacy.delta": 1e-4, "privacy.shares": 3, "baselines": []},
     }
     names = []
     paths = shard(
         experiments.load("graft_node_private", changes), tmp_path / "shards", lambda name, *_: names.append(name)
     )
     recipe = str(tmp_path / "shards" / "recipe.toml")
-    experiment = experiments.load(recipe, {"runtime.name": "sites", "yardsticks": []})
+    experiment = experiments.load(recipe, {"runtime.name": "sites", "baselines": []})
     monkeypatch.setattr(runner.secrets, "token_hex", lambda size: "0123456789abcdef" * 2)
     allowed = own_policy(experiment, Policy(epsilon=9.0, delta=1e-4))
 

@@ -25,9 +25,9 @@ RECIPES = {
         "data.clients=2",
         "selector.clients=1",
         "rounds=2",
-        "yardsticks=[]",
+        "baselines=[]",
     ),
-    "graph": ("cefgl", "data.name=molecules", "data.clients=2", "data.graphs=60", "rounds=2", "yardsticks=[]"),
+    "graph": ("cefgl", "data.name=molecules", "data.clients=2", "data.graphs=60", "rounds=2", "baselines=[]"),
     "ranking": (
         "reputation_ucb",
         "data.name=catalogue",
@@ -35,7 +35,7 @@ RECIPES = {
         "selector.clients=1",
         "rounds=2",
         "clock.devices=lognormal",
-        "yardsticks=[]",
+        "baselines=[]",
     ),
     "masked": (
         "plain_gcn",
@@ -49,7 +49,7 @@ RECIPES = {
         "secure_sum.name=secagg",
         "secure_sum.signed=true",
         "rounds=2",
-        "yardsticks=[]",
+        "baselines=[]",
     ),
 }
 

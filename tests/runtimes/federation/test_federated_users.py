@@ -21,7 +21,7 @@ CHANGES = {
     "task.share_least": 2,
     "rounds": 4,
     "evaluation.every": 2,
-    "yardsticks": [],
+    "baselines": [],
 }
 OPTIONS = [f"{key}={json.dumps(value).strip(chr(34))}" for key, value in CHANGES.items()]
 

@@ -51,7 +51,7 @@ class Server:
         request = wire.encode(message, Protocol.of(plan).request_layouts[kind])
         return self.runtime.exchange({1: request}, {1: ENOUGH}, 5.0)[1]
 
-    def decisions(self):
+    def decision_thresholds(self):
         lines = logged(self.root / "1" / FILE)
         return [(line["kind"], line["round"], line["decision"]) for line in lines]
 
@@ -84,7 +84,7 @@ def test_a_round_cannot_be_asked_for_again_with_another_model(server, caplog):
         if not again:
             server.start()
     assert "round 1 was served: 'train' was asked for by another request" in caplog.text, "words stay at the site"
-    assert server.decisions()[1:4] == [("train", 1, "sent"), ("train", 1, "refused"), ("train", 1, "sent")]
+    assert server.decision_thresholds()[1:4] == [("train", 1, "sent"), ("train", 1, "refused"), ("train", 1, "sent")]
 
 
 def test_the_same_request_from_another_memory_is_another_request(tmp_path):
@@ -234,7 +234,7 @@ def test_a_run_is_not_joined_where_its_lines_are_not_as_they_were_written(server
 def test_a_request_that_is_no_message_is_refused_and_logged(server):
     found = server.runtime.exchange({1: b"garbage"}, {1: ENOUGH}, 5.0)[1]
     refused(found, "cannot serve request")
-    assert server.decisions()[-1] == ("unknown", 0, "refused")
+    assert server.decision_thresholds()[-1] == ("unknown", 0, "refused")
 
 
 def test_every_kind_of_request_has_a_purpose():

@@ -27,7 +27,7 @@ ENOUGH = 1 << 24
 COMMON = {
     "data.clients": 3,
     "rounds": 2,
-    "yardsticks": [],
+    "baselines": [],
     "privacy.delta": 1e-4,
     "privacy.shares": 3,
     "secure_sum.name": "clear",

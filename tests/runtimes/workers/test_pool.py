@@ -30,7 +30,7 @@ GRAPHS = {
     "model.hidden": 8,
     "sharing.probability": 0.5,
     "rounds": 5,
-    "yardsticks": [],
+    "baselines": [],
 }
 NODES = {
     **SMALL,

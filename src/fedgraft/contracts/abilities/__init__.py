@@ -7,12 +7,13 @@ from fedgraft.contracts.abilities.naming import NamingTask
 from fedgraft.contracts.abilities.plain import PlainModel, PlainTask
 from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.abilities.predicting import Classified, PredictingTask
-from fedgraft.contracts.abilities.sealing import SealedTask
+from fedgraft.contracts.abilities.row_encryption import EncryptedRowsTask
 from fedgraft.contracts.abilities.tasks import DerivingTask, HaloTask, ObservedTask, PublishingTask
 
 __all__ = [
     "Classified",
     "DerivingTask",
+    "EncryptedRowsTask",
     "HaloTask",
     "NamingTask",
     "ObservedTask",
@@ -21,5 +22,4 @@ __all__ = [
     "PooledTask",
     "PredictingTask",
     "PublishingTask",
-    "SealedTask",
 ]

@@ -1,4 +1,4 @@
-"""All data in one place, or one client's alone: the ability of a task that can be trained so, as a yardstick."""
+"""All data in one place, or one client's alone: the ability of a task that can be trained so, as a baseline."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from fedgraft.contracts.task import Prepared, Shard
 
 
 class PooledTask(ABC, Generic[Shard, Prepared]):
-    """Ability: train in one place on all clients' data, or at one client without the others, as a yardstick."""
+    """Ability: train in one place on all clients' data, or at one client without the others, as a baseline."""
 
     @abstractmethod
     def pooled(self, shards: Sequence[Shard]) -> Shard:

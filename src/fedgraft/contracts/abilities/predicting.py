@@ -33,11 +33,11 @@ class Classified(NamedTuple):
     answer: Indices
     shares: Array | None = None
 
-    def decided(self, rare: str, least: float) -> "Classified":
-        """Return answers by a threshold: the class `rare` where its probability is at least so much."""
-        if self.shares is None or rare not in self.classes or len(self.classes) != 2:
+    def decided(self, positive_class: str, least: float) -> "Classified":
+        """Return answers by a threshold: the class `positive_class` where its probability is at least so much."""
+        if self.shares is None or positive_class not in self.classes or len(self.classes) != 2:
             return self
-        place = self.classes.index(rare)
+        place = self.classes.index(positive_class)
         return self._replace(answer=np.where(self.shares[:, place] >= least, place, 1 - place).astype(np.int64))
 
 

@@ -18,7 +18,7 @@ STEPS: Final = 127
 
 
 @dataclass(frozen=True, eq=False)
-class Border:
+class Boundary:
     """A client's edges to nodes of others.
 
     Args:
@@ -38,7 +38,7 @@ class Border:
     weight: NDArray[np.float32] | None = None
 
     @classmethod
-    def nobodys(cls, own: int) -> "Border":
+    def nobodys(cls, own: int) -> "Boundary":
         """Return that of a client of so many nodes, none of which has a neighbour elsewhere."""
         none = np.zeros(0, np.int64)
         return cls(own, none, none, none, none)
@@ -56,7 +56,7 @@ class Means(NamedTuple):
     """The answer of the server after a hop.
 
     Args:
-        rows: float32 [b, width], for each node of the border the mean row of its neighbours elsewhere; 0 if not known.
+        rows: float32 [b, width], for each node of the boundary the mean row of its neighbours elsewhere; 0 if not known.
         known: bool [b], whether a neighbour elsewhere has told its row.
     """
 
@@ -67,8 +67,8 @@ class Means(NamedTuple):
 class SmoothingTask(ABC, Generic[Shard, Prepared]):
     """Ability: better a trained model's answers, such as by smoothing them over the graph, hop by hop.
 
-    In a hop each client tells a row for each node of its border, and gets the mean row of that node's neighbours
-    elsewhere. What a row holds lies in [-1, 1]; it travels in one byte a number. Where borders have no node, clients
+    In a hop each client tells a row for each node of its boundary, and gets the mean row of that node's neighbours
+    elsewhere. What a row holds lies in [-1, 1]; it travels in one byte a number. Where boundaries have no node, clients
     only choose a way to answer together.
     """
 
@@ -97,7 +97,7 @@ class SmoothingTask(ABC, Generic[Shard, Prepared]):
         return ""
 
     @abstractmethod
-    def border(self, data: Prepared) -> Border:
+    def boundary(self, data: Prepared) -> Boundary:
         """Return a client's edges to nodes of others."""
 
     @property
@@ -116,7 +116,7 @@ class SmoothingTask(ABC, Generic[Shard, Prepared]):
 
     @abstractmethod
     def told(self, data: Prepared, answers: NDArray[np.float32], means: Sequence[Means]) -> NDArray[np.float32]:
-        """Return the rows of the border after `len(means)` hops, float32 [b, row_width], in [-1, 1]."""
+        """Return the rows of the boundary after `len(means)` hops, float32 [b, row_width], in [-1, 1]."""
 
     def hop_sums(self, data: Prepared, answers: NDArray[np.float32], means: Sequence[Means]) -> Arrays:
         """Return sums over training nodes, of `sums_layout`."""

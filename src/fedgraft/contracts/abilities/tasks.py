@@ -9,7 +9,7 @@ import torch
 
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.task import Prepared, Shard, Task
-from fedgraft.contracts.values import Draw, Halo, HaloRows, Indices, Observations
+from fedgraft.contracts.values import Batch, Halo, HaloRows, Indices, Observations
 from fedgraft.wire.layouts import Array, Arrays, Layout, Tree
 
 
@@ -158,7 +158,7 @@ class HaloTask(ABC, Generic[Shard, Prepared]):
         """Return rows of own nodes that others need and that changed since the last call, one `HaloRows` per layer."""
 
     @abstractmethod
-    def read(self, data: Prepared, draw: Draw) -> list[Indices]:
+    def read(self, data: Prepared, draw: Batch) -> list[Indices]:
         """Return the slots of the halo whose rows a step reads, int64 ascending, per layer."""
 
     @abstractmethod

@@ -12,7 +12,7 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.edge_data.border_columns import ENDS, SIDE_COLUMNS, SIDES
+from fedgraft.domains.edge_data.boundary_columns import ENDS, SIDE_COLUMNS, SIDES
 from fedgraft.domains.edge_data.edge_rows import EdgeRows
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.columns import Columns, check_present, read_columns
@@ -169,7 +169,7 @@ class EdgeReader:
     Args:
         make: what is made of their columns.
         directed: whether an edge goes from its source to its target alone.
-        repeats: what becomes of several of the same two ends, if directed in the same direction: "keep"; "sum" adds
+        duplicate_edges: what becomes of several of the same two ends, if directed in the same direction: "keep"; "sum" adds
             numbers and weights, or counts, and has times and texts of the last; "last" keeps that one, by time, else by
             row.
         texts: columns that hold texts; None = found out.
@@ -178,7 +178,7 @@ class EdgeReader:
 
     make: Make
     directed: bool = False
-    repeats: Repeats = "keep"
+    duplicate_edges: Repeats = "keep"
     texts: Collection[str] | None = None
     labels: LabelReader | None = None
 
@@ -204,9 +204,9 @@ class EdgeReader:
         counts = {"edges from a node to itself": loops.sum(), "edges of weight 0": (nothing & ~loops).sum()}
         notes = [f"{count:,} {what} left out." for what, count in counts.items() if count]
         carried, ends = carried.take(rows), ends[:, rows]
-        if self.repeats == "sum" and carried.weight is None:
+        if self.duplicate_edges == "sum" and carried.weight is None:
             carried = replace(carried, weight=np.ones(len(rows), np.float32))
-        if self.repeats == "keep" or not len(rows):
+        if self.duplicate_edges == "keep" or not len(rows):
             return rows, carried, notes
         one, other = ends if self.directed else np.sort(ends, axis=0)
         _, group = np.unique(one * (int(ends.max()) + 1) + other, return_inverse=True)
@@ -215,9 +215,9 @@ class EdgeReader:
         last = order[ends_of_groups]  # by group
         kept = np.argsort(last)
         if repeats := len(rows) - len(last):
-            notes.append(f"{repeats:,} repeated edges {'added up' if self.repeats == 'sum' else 'left out'}.")
+            notes.append(f"{repeats:,} repeated edges {'added up' if self.duplicate_edges == 'sum' else 'left out'}.")
         lasts = carried.take(last[kept])
-        if self.repeats == "sum":
+        if self.duplicate_edges == "sum":
             lasts = _added(carried, group, lasts, kept)
         return rows[last[kept]], lasts, notes
 

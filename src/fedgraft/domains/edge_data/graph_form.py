@@ -6,7 +6,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from fedgraft.domains.edge_data.border_columns import Borders, Sharing
+from fedgraft.domains.edge_data.boundary_columns import Boundaries, Sharing
 from fedgraft.domains.edge_data.edge_columns import Carried, EdgeReader
 from fedgraft.domains.examples import Features
 from fedgraft.domains.labels.known import numbers_hint
@@ -28,9 +28,9 @@ class GraphForm:
         owner: what errors call the options: "Nodes" for Nodes.label ...; "data" at a site.
         names: of the columns.
         are_numbers: whether labels are numbers, not classes.
-        unknown: labels that are as empty.
+        na_labels: labels that are as empty.
         reader: how edges are read that carry something; None = they carry nothing.
-        borders: how edges between clients are known; with these clients may have ids alike.
+        boundaries: how edges between clients are known; with these clients may have ids alike.
         is_private: whether sites match ids by private set intersection, which joins the same and takes more.
         sharing: how it is known which nodes several clients have.
     """
@@ -38,9 +38,9 @@ class GraphForm:
     owner: str
     names: Names
     are_numbers: bool = False
-    unknown: Sequence[str] = ()
+    na_labels: Sequence[str] = ()
     reader: EdgeReader | None = None
-    borders: Borders = ""
+    boundaries: Boundaries = ""
     is_private: bool = False
     sharing: Sharing = ""
 
@@ -52,4 +52,4 @@ class GraphForm:
         """Return the label of each node and the names of classes, as `read_labels`; none where no label is read."""
         if not self.names["label"]:
             return np.full(len(rows), -1, np.int64), ()
-        return read_labels(rows["label"], classes, self.unknown, self.are_numbers, numbers_hint("node"))
+        return read_labels(rows["label"], classes, self.na_labels, self.are_numbers, numbers_hint("node"))

@@ -61,7 +61,7 @@ def columns_of_edges(data: Any, where: str, names: Names, owner: str = "Nodes") 
     return columns
 
 
-def joined_edges(objects: Mapping[str, Any], names: Names) -> dict[str, Array]:
+def cross_client_edges(objects: Mapping[str, Any], names: Names) -> dict[str, Array]:
     """Return what edges of several objects carry, one after another, as attributes of one; by what errors call them."""
     attributes: dict[str, Array] = {}
     for key in dict.fromkeys((VALUES, names["weight"], names["time"])):

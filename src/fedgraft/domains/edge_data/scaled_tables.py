@@ -10,7 +10,7 @@ from typing import Any, ClassVar, Final, Literal, Self
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.data import FittedData, Purpose
+from fedgraft.contracts.data import AgreedData, Purpose
 from fedgraft.contracts.ranges import PositiveInt
 from fedgraft.contracts.task import ClassCounts, Shard
 from fedgraft.contracts.values import Indices
@@ -50,7 +50,7 @@ def with_edge_rows(collection: Collection[Any], make: Make) -> Collection[Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScaledTables(FittedData[Shard]):
+class ScaledTables(AgreedData[Shard]):
     """Ability of data sets of own tables: bring columns of features, and of what edges carry, to one size.
 
     Args:
@@ -58,7 +58,7 @@ class ScaledTables(FittedData[Shard]):
             and divides by its spread, over all clients, of the signed logarithm where it is heavy-tailed, and leaves
             columns of 0 and 1 and bags of words as they are; "standard" does the first with all; "rows" leaves columns
             alone, and tasks may bring each row to one length; "none" leaves all as it is.
-        least_examples: rows of a client that must be behind what it tells of a column, >= 1.
+        min_examples: rows of a client that must be behind what it tells of a column, >= 1.
         transforms: what is made of each column; None (default) = what clients agree on, which a run stores here.
         edge_features: columns of `edges` with numbers or texts that edges carry, or "all" = all that have no other
             role; "" (default) = none. They are brought to one size as columns of features are: `scaling`.
@@ -76,7 +76,7 @@ class ScaledTables(FittedData[Shard]):
     """Whether clients may have classes of their own, whose names are all in text's order."""
 
     scaling: Literal["auto", "standard", "rows", "none"] = "auto"
-    least_examples: PositiveInt = 5
+    min_examples: PositiveInt = 5
     transforms: dict[str, dict[str, Any]] | None = None
     edge_features: str | tuple[str, ...] = ""
     weight: str = ""
@@ -133,15 +133,15 @@ class ScaledTables(FittedData[Shard]):
         if not len(carried):
             return {"rows": 0}
         option = "data.edge_features"
-        return statistics_of(carried.columns, self.least_examples, self.scaling, where, option=option)
+        return statistics_of(carried.columns, self.min_examples, self.scaling, where, option=option)
 
     def _statistics_of(self, columns: Columns, where: str) -> dict[str, Tree]:
         """What a client publishes of its columns; `where` names its table in errors."""
-        return statistics_of(columns, self.least_examples, self.scaling, where, self.own_columns)
+        return statistics_of(columns, self.min_examples, self.scaling, where, self.own_columns)
 
     def _of_classes(self, label: Indices, classes: Sequence[str], split: Array) -> dict[str, Tree]:
         """What a client publishes of its classes."""
-        return {CLASSES: published_classes(label, classes, split, self.least_examples)}
+        return {CLASSES: published_classes(label, classes, split, self.min_examples)}
 
     def _alike(self, task: Any, collection: Collection[Any]) -> dict[str, Tree]:
         """What a client publishes that must be the same at all, where the recipe does not say it."""
@@ -154,7 +154,7 @@ class ScaledTables(FittedData[Shard]):
         if not classes or "class_names" not in {each.name for each in fields(task)}:
             return False
         names = task.class_names
-        judged = getattr(task, "judged", CLASSES) and (getattr(task, "rare", CLASSES) or len(names) != 2)
+        judged = getattr(task, "judged", CLASSES) and (getattr(task, "positive_class", CLASSES) or len(names) != 2)
         return not (names and judged)
 
     def alike_of(self, collection: Collection[Any]) -> dict[str, Tree]:
@@ -217,7 +217,7 @@ class ScaledTables(FittedData[Shard]):
     def classes_of(self, task: Any, published: Sequence[Any]) -> ClassCounts | None:
         """Return the classes of all clients."""
         said, ordered = getattr(task, "class_names", ()), sorted if self.own_classes else in_order
-        return classes_of_all(published, self.least_examples, said, ordered, self.own_classes)
+        return classes_of_all(published, self.min_examples, said, ordered, self.own_classes)
 
     def fitted(self, published: Sequence[Any]) -> Self:
         """Return this data set with a transform for each column, from all clients' statistics; a note says which."""
@@ -411,19 +411,19 @@ class RepeatedEdges(ScaledTables[Shard]):
 
     Args:
         directed: whether edges go from their source to their target.
-        repeats: what becomes of several edges of the same two ends, in the same direction if they are directed: "keep";
+        duplicate_edges: what becomes of several edges of the same two ends, in the same direction if they are directed: "keep";
             "sum" adds their numbers and weights (one each where there are none); "last" keeps the last one by time,
             else by row; "" (default) = "keep" where one of the options above is given, else edges carry nothing and the
             same two ends have one.
     """
 
     directed: bool = False
-    repeats: Literal["", "keep", "sum", "last"] = ""
+    duplicate_edges: Literal["", "keep", "sum", "last"] = ""
 
     @property
     def carries(self) -> bool:
         """Whether edges carry something, if only that they repeat."""
-        return bool(self.edge_features or self.weight or self.time or self.directed or self.repeats)
+        return bool(self.edge_features or self.weight or self.time or self.directed or self.duplicate_edges)
 
     @property
     def one_way(self) -> bool:
@@ -433,4 +433,4 @@ class RepeatedEdges(ScaledTables[Shard]):
     @property
     def repeating(self) -> Repeats:
         """What becomes of several edges of the same two ends."""
-        return self.repeats or "keep"
+        return self.duplicate_edges or "keep"

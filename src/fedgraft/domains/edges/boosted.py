@@ -1,4 +1,4 @@
-"""Boosted trees on what is read of an edge without any state of its ends: what yardsticks of edges fit."""
+"""Boosted trees on what is read of an edge without any state of its ends: what baselines of edges fit."""
 
 from abc import abstractmethod
 from collections.abc import Sequence

@@ -9,15 +9,15 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from fedgraft.contracts import Draw, Exchange, Halo, HaloRows, Indices
-from fedgraft.contracts.abilities import HaloTask, NamingTask, SealedTask
+from fedgraft.contracts import Batch, Exchange, Halo, HaloRows, Indices
+from fedgraft.contracts.abilities import EncryptedRowsTask, HaloTask, NamingTask
 from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.domains.edges.client_edges import EdgeData, all_slots
 from fedgraft.domains.edges.history import history_of
+from fedgraft.domains.edges.history_exchange import HistoryExchange
 from fedgraft.domains.edges.model import EdgeModel
 from fedgraft.domains.edges.order_of_time import stages
 from fedgraft.domains.edges.shards import EdgeShard
-from fedgraft.domains.edges.told_history import ToldHistory
 from fedgraft.domains.edges.unrolled import COUNTS, Unrolled, unrolled
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
@@ -31,7 +31,7 @@ from fedgraft.wire.layouts import Array, Arrays, Tree
 
 
 @dataclass(frozen=True, eq=False)
-class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, SealedTask[EdgeShard]):
+class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, EncryptedRowsTask[EdgeShard]):
     """Compute states of nodes of a graph that is cut over clients, a copy per stage; options as of `Edge`.
 
     Args:
@@ -75,7 +75,7 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, SealedTask[EdgeSha
 
     @property
     def seals(self) -> bool:
-        """Whether rows are sealed."""
+        """Whether rows are encrypted."""
         return self.exchange.encrypted_rows
 
     @property
@@ -169,7 +169,7 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, SealedTask[EdgeSha
         """Return states of copies that others need, those that changed."""
         return data.changed()
 
-    def read(self, data: EdgeData, draw: Draw) -> list[Indices]:
+    def read(self, data: EdgeData, draw: Batch) -> list[Indices]:
         """Return all slots of the halo, for each layer."""
         return [all_slots(data)] * len(self.halo_widths)
 
@@ -187,13 +187,13 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, SealedTask[EdgeSha
         return data.nodes.relay(model, layer)
 
     @property
-    def _exchanges(self) -> list[HaloSetup | ToldHistory]:
+    def _exchanges(self) -> list[HaloSetup | HistoryExchange]:
         """What clients tell each other before training."""
         return [*([self._set_up] * self._connected), *([self._history] * self.exchange.history)]
 
     @property
-    def _history(self) -> ToldHistory:
-        return ToldHistory(self.edge_features, self.exchange.encrypted_rows)
+    def _history(self) -> HistoryExchange:
+        return HistoryExchange(self.edge_features, self.exchange.encrypted_rows)
 
     @property
     def _connected(self) -> bool:

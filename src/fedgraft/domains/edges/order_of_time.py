@@ -42,7 +42,7 @@ def agreed_order(told: Sequence[Any]) -> dict[str, list[float]]:
     count = np.concatenate([np.zeros(0), *(each["count"].astype(np.float64) for each in told)])
     if not len(mean):
         raise InputError(
-            "data.time: every client has fewer edges than data.least_examples, so nobody tells of times; lower it, or "
+            "data.time: every client has fewer edges than data.min_examples, so nobody tells of times; lower it, or "
             "leave data.time out."
         )
     order = np.argsort(mean, kind="stable")

@@ -9,13 +9,13 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices, Questions
-from fedgraft.domains.edge_data.border_columns import ENDS, NOBODY, SHOWN, SIDES
+from fedgraft.domains.edge_data.boundary_columns import ENDS, NOBODY, SHOWN, SIDES
 from fedgraft.domains.edges.shards import EdgeShard
 from fedgraft.domains.examples import stacked
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
-from fedgraft.domains.nodes.reading.newcomers import Elsewhere
+from fedgraft.domains.nodes.reading.new_nodes import RemoteNodes
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.asked import Places, clients_said, feature_columns, owners_of
+from fedgraft.domains.tables.query_routing import Places, clients_said, feature_columns, owners_of
 from fedgraft.domains.tables.reader import read_asked
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import Column, Table
@@ -28,7 +28,7 @@ ASKED_EDGES = Table(
 
 
 @dataclass(frozen=True, eq=False)
-class AskedEdges:
+class EdgeQuery:
     """Questions about edges to one client.
 
     Args:
@@ -57,7 +57,7 @@ def split_edges_asked(
     Raises `InputError` for what is missing, and for an edge of which no client has an end, unless there is one client
     or a column says who answers.
     """
-    rows, elsewhere = read_asked(tables, ASKED_EDGES), Elsewhere.of(tables, len(shards))
+    rows, elsewhere = read_asked(tables, ASKED_EDGES), RemoteNodes.of(tables, len(shards))
     names = [*(shard.name for shard in shards), *elsewhere.names]
     ids = np.stack([rows[role].texts() for role in ENDS]).astype(object)
     sides = np.stack([clients_said(rows, names, side, NOBODY) for side in SIDES])
@@ -81,7 +81,7 @@ def split_edges_asked(
     return answers
 
 
-def with_asked(shard: EdgeShard, asked: AskedEdges) -> EdgeShard:
+def with_asked(shard: EdgeShard, asked: EdgeQuery) -> EdgeShard:
     """The client's part with new nodes behind its own, and asked edges behind those that it has, later than all."""
     new, graph = len(asked.new), shard.graph
 
@@ -169,7 +169,7 @@ def _columns(rows: Rows, names: Sequence[str]) -> NDArray[np.float32]:
 
 def _asked(
     shards: Sequence[EdgeShard], client: int, ids: NDArray[np.object_], every: Sequence[Sequence[Places]], columns: Any
-) -> AskedEdges:
+) -> EdgeQuery:
     """The questions to one client about edges with these ids, object [2, asked], whose ends have these owners."""
     graph = shards[client].graph
     names = [name for pair, owners in zip(ids.T.tolist(), every, strict=True) for name in _of_nobody(pair, owners)]
@@ -190,7 +190,7 @@ def _asked(
     ends = [
         [at(name, each) for name, each in zip(*pair, strict=True)] for pair in zip(ids.T.tolist(), every, strict=True)
     ]
-    return AskedEdges(ids, np.array(ends, np.int64).reshape(-1, 2).T, columns, new)
+    return EdgeQuery(ids, np.array(ends, np.int64).reshape(-1, 2).T, columns, new)
 
 
 def _of_nobody(ids: Sequence[str], owners: Sequence[Places]) -> list[str]:

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.labels import Floats
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.edge_data.border_columns import ENDS, SIDES
+from fedgraft.domains.edge_data.boundary_columns import ENDS, SIDES
 from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeLabels, Make, repeats_before
 from fedgraft.domains.edges.order_of_time import EVER, split_of
 from fedgraft.domains.keyed_split import Hashes, joined, named
@@ -180,7 +180,7 @@ NUMBERS_HINT: Final = " Numbers are for data.labels = 'numbers'."
 
 
 def read_edge_labels(
-    rows: Rows, classes: Sequence[str], are_numbers: bool, unknown: Sequence[str], hashed: bool
+    rows: Rows, classes: Sequence[str], are_numbers: bool, na_labels: Sequence[str], hashed: bool
 ) -> EdgeLabels:
     """Return the labels of a table of edges; none is known where it has no column of them.
 
@@ -188,13 +188,13 @@ def read_edge_labels(
         rows: of the table.
         classes: of the recipe; () = those that occur.
         are_numbers: whether labels are numbers.
-        unknown: labels that stand for unknown ones.
+        na_labels: labels that stand for unknown ones.
         hashed: whether edges are told apart by hashes, too.
     """
     hashes, names = _hashes(rows) if hashed else None, tuple(classes)
     label: Array = np.full(len(rows), np.nan if are_numbers else -1)
-    if "edge_label" in rows and not (are_numbers and not len(without(rows["edge_label"], unknown).filled)):
-        label, names = read_labels(rows["edge_label"], names, unknown, are_numbers, NUMBERS_HINT)
+    if "edge_label" in rows and not (are_numbers and not len(without(rows["edge_label"], na_labels).filled)):
+        label, names = read_labels(rows["edge_label"], names, na_labels, are_numbers, NUMBERS_HINT)
     return EdgeLabels(label, () if are_numbers else names, hashes)
 
 

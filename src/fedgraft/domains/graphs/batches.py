@@ -39,7 +39,7 @@ class Layer:
 
 
 @dataclass(frozen=True, eq=False)
-class Batch:
+class GraphBatch:
     """Some graphs side by side; instead of nodes it has the colours that occur in them, which are fewer.
 
     Args:
@@ -60,7 +60,7 @@ class Batch:
     label: Tensor
     subtrees: Sparse | None = None
 
-    def to(self, device: torch.device) -> "Batch":
+    def to(self, device: torch.device) -> "GraphBatch":
         """Return the batch on another device."""
         if device == self.label.device:
             return self
@@ -69,7 +69,7 @@ class Batch:
         )
         first = self.kind.to(device), self.attributes.to(device), self.structure.to(device), self.counts.to(device)
         subtrees = None if self.subtrees is None else self.subtrees.to(device)
-        return Batch(*first, layers, self.label.to(device), subtrees)
+        return GraphBatch(*first, layers, self.label.to(device), subtrees)
 
 
 class Collator:
@@ -119,7 +119,7 @@ class Collator:
         self._label, self.sizes = shard.label, shard.sizes
         self._number, self._here = np.zeros(len(example), np.int64), np.zeros(len(example), bool)
 
-    def batch(self, graphs: Indices) -> Batch:
+    def batch(self, graphs: Indices) -> GraphBatch:
         """These graphs, in this order."""
         graph, colour, count = self._counts.take(graphs)
         number = self._number  # of a colour in the batch; what other batches left there is never read
@@ -137,7 +137,7 @@ class Collator:
         share = np.bincount(colour, count, len(present)).astype(np.float32)
         share /= share[: ends[1]].sum()
         shares, start = torch.from_numpy(share).tensor_split(ends[1:-1]), present[: ends[1]]
-        return Batch(
+        return GraphBatch(
             kind=torch.from_numpy(self._kind[start]),
             attributes=torch.from_numpy(self._attributes[start]),
             structure=torch.from_numpy(self._structure[start]),

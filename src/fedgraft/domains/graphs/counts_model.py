@@ -4,7 +4,7 @@ from torch import Tensor, nn
 
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.loss import ClassShares
-from fedgraft.domains.graphs.batches import Batch
+from fedgraft.domains.graphs.batches import GraphBatch
 from fedgraft.domains.graphs.model import Subtrees
 
 
@@ -22,19 +22,19 @@ class CountsModel(nn.Module):
         super().__init__()
         self.labels, self.subtrees = labels, Subtrees(buckets, outputs, loud)
 
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: GraphBatch) -> Tensor:
         """Return logits, float32 [graphs, classes]."""
         outputs: Tensor = self.subtrees(batch)
         return outputs
 
-    def represent(self, batch: Batch) -> Tensor:
+    def represent(self, batch: GraphBatch) -> Tensor:
         """The logits: there is no hidden layer."""
         return self.forward(batch)
 
-    def classify(self, hidden: Tensor, batch: Batch) -> Tensor:
+    def classify(self, hidden: Tensor, batch: GraphBatch) -> Tensor:
         """Return logits as they are."""
         return hidden
 
-    def losses(self, hidden: Tensor, batch: Batch, shares: ClassShares | None = None) -> Tensor:
+    def losses(self, hidden: Tensor, batch: GraphBatch, shares: ClassShares | None = None) -> Tensor:
         """Return the losses of graphs, float32 [graphs]."""
         return self.labels.losses(hidden, batch.label, shares)

@@ -7,7 +7,7 @@ from fedgraft.contracts.abilities.plain import USAGE, USAGE_OF_NUMBERS, PlainMod
 from fedgraft.contracts.encoder import Encoder
 from fedgraft.contracts.labels import Unit
 from fedgraft.domains.edge_data.read_edges import ReadEdges
-from fedgraft.domains.graphs.batches import Batch, Layer
+from fedgraft.domains.graphs.batches import GraphBatch, Layer
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.nn.listed_graphs import Given, GraphReader, ListedMatrix, block_of
 
@@ -45,7 +45,7 @@ class WholeGraphReader(GraphReader):
             structure = place if self.with_structure else structure
         counts = ListedMatrix(graph, every, x.new_ones(nodes), (int(graph.max()) + 1 if nodes else 0, nodes))
         layers = (Layer(block_of(edge_index, nodes, given, graph), every, counts),) * self.layers  # type: ignore[arg-type]
-        outputs: Tensor = self.model(Batch(kind, attributes, structure, counts, layers, graph))  # type: ignore[arg-type]
+        outputs: Tensor = self.model(GraphBatch(kind, attributes, structure, counts, layers, graph))  # type: ignore[arg-type]
         return outputs
 
 

@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import ClassShares, Draw, Indices, Objective, Questions, Sums
+from fedgraft.contracts import Batch, ClassShares, Indices, Objective, Questions, Sums
 from fedgraft.contracts.abilities import PlainModel, PooledTask, PredictingTask
 from fedgraft.contracts.abilities.tasks import VariantTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
@@ -20,7 +20,7 @@ from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.edge_data.edge_rows import EdgeRows
 from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.graphs import pyg_objects
-from fedgraft.domains.graphs.batches import Batch, Collator
+from fedgraft.domains.graphs.batches import Collator, GraphBatch
 from fedgraft.domains.graphs.counts_model import CountsModel
 from fedgraft.domains.graphs.graph_reader import plain_graphs
 from fedgraft.domains.graphs.model import HIDDEN, INTO, PERSONAL, SUBTREES, GraphModel, Together, Variant
@@ -50,15 +50,15 @@ class GraphData:
 
     collator: Collator
     train: Indices
-    held_out: dict[str, list[Batch]]
+    held_out: dict[str, list[GraphBatch]]
     label: Array
     variant: Variant
     unit: Unit
     weights: Tensor | None = None
     shares: ClassShares | None = None
-    moved: dict[tuple[str, str], list[Batch]] = field(default_factory=dict)
+    moved: dict[tuple[str, str], list[GraphBatch]] = field(default_factory=dict)
 
-    def on(self, device: torch.device, split: str) -> list[Batch]:
+    def on(self, device: torch.device, split: str) -> list[GraphBatch]:
         """A held-out split on a device; copied there once."""
         if device.type == "cpu":
             return self.held_out[split]
@@ -159,7 +159,7 @@ class GraphTask(
     def prepare(self, shard: GraphShard, shared: Arrays) -> GraphData:
         """Held-out graphs as batches, training graphs to be put together."""
         unit = self.unit_of(shard)
-        collator = self._collator(replace(shard, label=self.labels.told(shard.label, unit)))
+        collator = self._collator(replace(shard, label=self.labels.standardize(shard.label, unit)))
         held_out = {split: self._batches(collator, shard.rows(split)) for split in SCORED_SPLITS}
         seen = shard.attributes.shape[1] + (self.walks + self.degrees) * self.places
         variant = Variant(shard.kinds, seen, self.labels_of(shard).width)
@@ -206,7 +206,7 @@ class GraphTask(
         """Return one model that answers as several: the mean of their probabilities or numbers."""
         return Together(models, self.labels)
 
-    def loss(self, model: nn.Module, data: GraphData, draw: Draw, encoded: Tensor | None) -> Losses:
+    def loss(self, model: nn.Module, data: GraphData, draw: Batch, encoded: Tensor | None) -> Losses:
         """Return the loss of each graph of the draw, and the head's hidden layer."""
         batch = data.collator.batch(data.train[draw.examples]).to(device_of(model))
         hidden = model.represent(batch)  # type: ignore[operator]
@@ -295,7 +295,7 @@ class GraphTask(
         nothing = not read_rows.width and read_rows.weight is None and read_rows.along.all()
         return None if nothing else read_rows
 
-    def _batches(self, collator: Collator, graphs: Indices) -> list[Batch]:
+    def _batches(self, collator: Collator, graphs: Indices) -> list[GraphBatch]:
         """Consecutive batches of at most so many nodes, or of one graph."""
         if not len(graphs):
             return []

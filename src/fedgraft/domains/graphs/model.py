@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.loss import ClassShares
-from fedgraft.domains.graphs.batches import Batch
+from fedgraft.domains.graphs.batches import GraphBatch
 from fedgraft.domains.labels.classes import Classes
 from fedgraft.nn.layers import RowLinear, linear, normal
 from fedgraft.nn.propagate import Block
@@ -87,21 +87,21 @@ class GraphModel(nn.Module):
         self.into = into
         self.subtrees = Subtrees(buckets, width if into == "hidden" else variant.classes, loud) if buckets else None
 
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: GraphBatch) -> Tensor:
         """Return logits, float32 [graphs, classes]."""
         return self.classify(self.represent(batch), batch)
 
-    def classify(self, hidden: Tensor, batch: Batch) -> Tensor:
+    def classify(self, hidden: Tensor, batch: GraphBatch) -> Tensor:
         """Return logits, float32 [graphs, classes], of the last hidden layer and, if they have a say, of subtrees."""
         outputs = self.heads(hidden, batch)
         return outputs[0] if len(outputs) == 1 else self.labels.together(outputs)
 
-    def losses(self, hidden: Tensor, batch: Batch, shares: ClassShares | None = None) -> Tensor:
+    def losses(self, hidden: Tensor, batch: GraphBatch, shares: ClassShares | None = None) -> Tensor:
         """Return the losses of graphs, float32 [graphs], summed over heads: each learns as if it were alone."""
         each = [self.labels.losses(outputs, batch.label, shares) for outputs in self.heads(hidden, batch)]
         return each[0] if len(each) == 1 else torch.stack(each).sum(0)
 
-    def heads(self, hidden: Tensor, batch: Batch) -> list[Tensor]:
+    def heads(self, hidden: Tensor, batch: GraphBatch) -> list[Tensor]:
         """Logits, float32 [graphs, classes], of every head that answers for itself."""
         logits = self.head.classify(hidden)
         if self.subtrees is None or self.into == "hidden":
@@ -109,12 +109,12 @@ class GraphModel(nn.Module):
         more = self.subtrees(batch)
         return [logits + more] if self.into == "logits" else [logits, more]
 
-    def represent(self, batch: Batch) -> Tensor:
+    def represent(self, batch: GraphBatch) -> Tensor:
         """The last hidden layer [graphs, width]."""
         more = self.subtrees(batch) if self.subtrees is not None and self.into == "hidden" else None
         return self.head.represent(self.read(batch), more)
 
-    def read(self, batch: Batch) -> Tensor:
+    def read(self, batch: GraphBatch) -> Tensor:
         """Return the readout of the graphs, float32 [graphs, ...]: sums of every layer's states.
 
         Of a whole network it is the sum of the states that it gives, or what it gives of the graphs.
@@ -152,11 +152,11 @@ class Together(nn.Module):
         super().__init__()
         self.models, self.labels = nn.ModuleList(models), labels
 
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: GraphBatch) -> Tensor:
         """Return what the models tell, float32 [graphs, width]."""
         return self.labels.together([model(batch) for model in self.models])
 
-    def represent(self, batch: Batch) -> Tensor:
+    def represent(self, batch: GraphBatch) -> Tensor:
         """The first model's last hidden layer, float32 [graphs, width]."""
         first: Tensor = self.models[0].represent(batch)  # type: ignore[operator]
         return first
@@ -178,7 +178,7 @@ class Subtrees(nn.Module):
         for parameter in self.layer.parameters():
             nn.init.zeros_(parameter)
 
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: GraphBatch) -> Tensor:
         """Return float32 [graphs, outputs]."""
         assert batch.subtrees is not None, "the collator counts subtrees where the model looks at them"
         assert self.layer.bias is not None, "it was asked for"
@@ -194,7 +194,7 @@ class Inputs(nn.Module):
         self.kind = normal(kinds + 1, width, std=spread, g=g)
         self.attributes = normal(attributes, width, std=spread, g=g)
 
-    def forward(self, batch: Batch) -> Tensor:
+    def forward(self, batch: GraphBatch) -> Tensor:
         """Return states, float32 [colours, width]."""
         return torch.relu(nn.functional.embedding(batch.kind, self.kind) + batch.attributes @ self.attributes)
 
@@ -207,7 +207,7 @@ class Structure(nn.Module):
         self.inputs = linear(places, width, g)
         self.layers = nn.ModuleList(linear(width, width, g) for _ in range(depth))
 
-    def start(self, batch: Batch) -> Tensor:
+    def start(self, batch: GraphBatch) -> Tensor:
         """The first states [colours, width]."""
         states: Tensor = self.inputs(batch.structure)
         return states

@@ -66,7 +66,7 @@ def read_graphs(
     labelled: bool = True,
     are_numbers: bool = False,
     columns_of: ColumnReader | None = None,
-    unknown: Sequence[str] = (),
+    na_labels: Sequence[str] = (),
     known_classes: Sequence[str] = (),
     carried: EdgeReader | None = None,
 ) -> Collection[GraphShard]:
@@ -78,7 +78,7 @@ def read_graphs(
     nodes, are then in the order of their ids. If it needs none, labels, clients and splits are not read, and without
     that table the graphs are those that the nodes name, in that order. Errors call the tables
     by `owner`: "Graphs" for Graphs.nodes ... Labels are classes, all of them `known_classes` where these are said, or
-    numbers; graphs whose labels are `unknown` are left out. `carried` reads edges as `columns_of` attributes.
+    numbers; graphs whose labels are `na_labels` are left out. `carried` reads edges as `columns_of` attributes.
     """
     for table, roles in ((GRAPHS, None), (NODES, ("graph", "node")), (EDGES, None), (NODES, ("attributes",))):
         table.check(owner, names, roles)
@@ -116,7 +116,7 @@ def read_graphs(
     )
     told = (*nodes.notes, *notes, *edges.notes)
     collection = Collection(whole, np.zeros(len(ids), np.int64), (), False, told, columns=columns, edges=stored)
-    labels = are_numbers, unknown, known_classes
+    labels = are_numbers, na_labels, known_classes
     return _arranged(_with_labels(collection, graphs, *labels)) if labelled else collection
 
 
@@ -129,7 +129,7 @@ def _graph_rows(tables: Mapping[str, Given], nodes: Rows, names: Names, owner: s
 
 def _edge_table(given: Given, names: Names, owner: str, carried: EdgeReader | None) -> Rows:
     """Return the rows of edges, without those that a data set has left out of questions."""
-    if not (isinstance(carried, AskedReader) and carried.made):
+    if not (isinstance(carried, QueryReader) and carried.made):
         return read(given, EDGES, names, owner)
     rows = read(given, replace(EDGES, rest=True), names, owner)
     return rows.take(np.flatnonzero(~rows.frame[LEFT_OUT].to_numpy(bool)))
@@ -172,14 +172,14 @@ def _with_labels(
     collection: Collection[GraphShard],
     graphs: Rows,
     are_numbers: bool,
-    unknown: Sequence[str],
+    na_labels: Sequence[str],
     known_classes: Sequence[str],
 ) -> Collection[GraphShard]:
     """The graphs with what their own table says of them: labels, splits and clients."""
     every, classes = graphs["label"], np.array([], dtype=str)
-    known = np.flatnonzero(every.values.isna() | without(every, unknown).values.notna())
+    known = np.flatnonzero(every.values.isna() | without(every, na_labels).values.notna())
     if not len(known):
-        raise InputError(f"{every.where}: every {every.name!r} is unknown (data.unknown); graphs need a label.")
+        raise InputError(f"{every.where}: every {every.name!r} is unknown (data.na_labels); graphs need a label.")
     cells, label = every.take(known), np.full(len(every), np.nan if are_numbers else -1)
     if are_numbers:
         label[known] = cells.numbers(classes_hint("graph"))
@@ -190,7 +190,7 @@ def _with_labels(
             check_among(cells, code, classes.tolist(), known_classes, known_classes)
         label = label.astype(np.int64)
         label[known] = code
-        told = class_notes(label, classes.tolist(), graphs.where, unknown)
+        told = class_notes(label, classes.tolist(), graphs.where, na_labels)
         collection = replace(collection, notes=(*collection.notes, *told))
     client, clients = graphs.clients() or (collection.client, np.array([], dtype=str))
     split = collection.whole.split if "split" not in graphs else graphs.read("split")
@@ -345,13 +345,13 @@ def _clients(shards: Sequence[GraphShard], graphs: pd.DataFrame) -> np.ndarray:
 
 
 @dataclass(frozen=True)
-class AskedReader(EdgeReader):
+class QueryReader(EdgeReader):
     """Reads edges of questions; `made`: a data set has made columns "0", "1" ... of them, and has left rows out."""
 
     made: bool = False
 
 
-def asked_reader(trained: GraphShard, edges: Given, owner: str) -> tuple[Names, AskedReader | None]:
+def asked_reader(trained: GraphShard, edges: Given, owner: str) -> tuple[Names, QueryReader | None]:
     """({role: name} of columns that edges must have, how they are read), as those of a client's training carry it.
 
     Of a data set that makes nothing of tables columns have the names of the shard's: where these are of the form
@@ -370,7 +370,7 @@ def asked_reader(trained: GraphShard, edges: Given, owner: str) -> tuple[Names, 
     columns = tuple(values) or tuple(map(str, range(rows.width)))
     names = {**NO_COLUMNS, "edge_features": columns, "weight": "weight" * (rows.weight is not None)}
     make = partial(_values, transforms=Transforms(texts), where=f"{owner}.edges: ")
-    return names, AskedReader(make, directed, "keep" if made else "last", tuple(texts), made=made)
+    return names, QueryReader(make, directed, "keep" if made else "last", tuple(texts), made=made)
 
 
 def _values(carried: CarriedRows, transforms: Transforms, where: str) -> Values:

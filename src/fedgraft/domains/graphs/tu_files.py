@@ -214,7 +214,7 @@ EDGE_FEATURES = ("", "labels", "attributes", "all")
 """What edges may carry: nothing, what one of two files says, or both."""
 EDGE_ARRAYS = ("edge_attributes", "edge_label", "edge_label_names")
 """What is kept beside them of edges that carry something: float32 [edges, a]; int32 [edges]; the names of labels."""
-LAST = EdgeReader(lambda carried: np.asarray(carried.columns.numbers, np.float32), repeats="last")
+LAST = EdgeReader(lambda carried: np.asarray(carried.columns.numbers, np.float32), duplicate_edges="last")
 """Of a line that is there twice the last counts."""
 
 

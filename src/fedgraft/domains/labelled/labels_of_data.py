@@ -19,8 +19,8 @@ from fedgraft.domains.labels.class_weights import (
     PublishedCounts,
     weights_of,
 )
-from fedgraft.domains.labels.judged import METRICS
-from fedgraft.domains.labels.judging import JudgedByData
+from fedgraft.domains.labels.metric_choice import MetricByData
+from fedgraft.domains.labels.metric_classes import METRICS
 from fedgraft.domains.labels.shared_unit import PublishedMoments, unit_of
 from fedgraft.domains.publications import Publications, Published
 from fedgraft.errors import InputError, nearest, require
@@ -30,18 +30,18 @@ Labelled = TypeVar("Labelled", bound=LabelledShard)
 
 
 @dataclass(frozen=True, kw_only=True)
-class LabelsOfData(JudgedByData[Labelled, Prepared]):
+class LabelsOfData(MetricByData[Labelled, Prepared]):
     """Tell labels that are classes or numbers, as the data have them; options as of `LabelTask`."""
 
     objective: Objective
     class_names: tuple[str, ...] = ()
     judged: str = ""
-    rare: str = ""
+    positive_class: str = ""
 
     @cached_property
     def labels(self) -> Labels:
         """As the data have them."""
-        return labels_of(self.class_names, (), self.judged, self.rare, self.objective)
+        return labels_of(self.class_names, (), self.judged, self.positive_class, self.objective)
 
     @part
     def publications(self) -> Publications:

@@ -11,8 +11,8 @@ from fedgraft.contracts.loss import ClassObjective, NumberObjective, Objective
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.examples import Examples
 from fedgraft.domains.labels.classes import Classes
-from fedgraft.domains.labels.judged import METRICS, JudgedClasses
 from fedgraft.domains.labels.known import is_known
+from fedgraft.domains.labels.metric_classes import METRICS, MetricClasses
 from fedgraft.domains.labels.numbers import Numbers
 from fedgraft.domains.labels.several import Several
 from fedgraft.errors import require
@@ -23,18 +23,18 @@ def labels_of(
     class_names: Sequence[str],
     label_names: Sequence[str],
     judged: str = "",
-    rare: str = "",
+    positive_class: str = "",
     objective: Objective | None = None,
 ) -> Labels:
     """Return the kind of labels with these classes, numbers where there are none; several where labels have names.
 
-    `judged`, `rare` and `objective` are as of `JudgedClasses`, or of `Numbers`. Before the data are known, the measure
+    `judged`, `positive_class` and `objective` are as of `MetricClasses`, or of `Numbers`. Before the data are known, the measure
     tells whether there are classes.
     """
     each: Labels
     of_classes = objective if isinstance(objective, ClassObjective) else None
     if judged in METRICS:
-        each = JudgedClasses(tuple(class_names), 0, of_classes, judged, rare, max(1, len(label_names)))
+        each = MetricClasses(tuple(class_names), 0, of_classes, judged, positive_class, max(1, len(label_names)))
     elif class_names:
         each = Classes(tuple(class_names), objective=of_classes)
     else:

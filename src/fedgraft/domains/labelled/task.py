@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from fedgraft.contracts.abilities import PlainModel, PredictingTask
 from fedgraft.contracts.labels import Labels, Unit
 from fedgraft.contracts.loss import ClassShares
-from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Draw, Indices, Questions, Sums
+from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Batch, Indices, Questions, Sums
 from fedgraft.domains.labelled.labels_of_data import Labelled, LabelsOfData
 from fedgraft.domains.labelled.model import Inputs, LabelModel
 from fedgraft.domains.labelled.shard import labels_of
@@ -26,7 +26,7 @@ from fedgraft.domains.labels.class_weights import shares_of, weighted
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.domains.labels.several import Several
 from fedgraft.domains.labels.shared_unit import training_labels
-from fedgraft.domains.tables.asked import clients_said
+from fedgraft.domains.tables.query_routing import clients_said
 from fedgraft.domains.tables.reader import read_asked
 from fedgraft.domains.tables.schema import Column, Table
 from fedgraft.errors import InputError, require
@@ -79,7 +79,7 @@ class LabelTask(
         ends: things that an example is made of, 1 or 2; 0 = as the data have.
         label_names: of the labels where an example has several; taken from the data.
         judged: what a model is chosen by and told as; taken from evaluation.metric and the data.
-        rare: the rarer of two classes, which average precision and F1 are of; taken from the data. Of several labels it
+        positive_class: the rarer of two classes, which average precision and F1 are of; taken from the data. Of several labels it
             is that which fewer validation examples have.
         objective: the loss, of classes or numbers; a domain's task says which by default.
     """
@@ -98,7 +98,7 @@ class LabelTask(
     @cached_property
     def labels(self) -> Labels:
         """As the data have them; several where they have names."""
-        return labels_of(self.class_names, self.label_names, self.judged, self.rare, self.objective)
+        return labels_of(self.class_names, self.label_names, self.judged, self.positive_class, self.objective)
 
     @abstractmethod
     def inputs(self, shard: Labelled) -> Inputs:
@@ -117,7 +117,7 @@ class LabelTask(
         """Inputs, and labels in the common unit; in the client's own where nothing is known of it."""
         unit, own = self.unit_of(shard, shared), self.labels.constant(training_labels(shard))
         rows = {split: shard.rows(split) for split in SPLITS}
-        label = torch.from_numpy(self.labels.told(shard.label, unit))
+        label = torch.from_numpy(self.labels.standardize(shard.label, unit))
         return LabelledData(
             self.inputs(shard),
             torch.from_numpy(shard.ends),
@@ -136,7 +136,7 @@ class LabelTask(
         """Return a model, the same for all clients."""
         return LabelModel(self.network, self.sizes, self.ends or 1, self.labels.width, g)
 
-    def loss(self, model: nn.Module, data: LabelledData, draw: Draw, encoded: Tensor | None) -> Tensor:
+    def loss(self, model: nn.Module, data: LabelledData, draw: Batch, encoded: Tensor | None) -> Tensor:
         """Return the labels' losses, float32 [n]."""
         rows = data.rows["train"][draw.examples]
         outputs = self._outputs(model, data.inputs, data.ends[:, rows])

@@ -1,1 +1,1 @@
-"""Kinds of labels and what is made of them: losses, scores, units, answers, constant yardsticks."""
+"""Kinds of labels and what is made of them: losses, scores, units, answers, constant baselines."""

@@ -9,20 +9,20 @@ from fedgraft.contracts.task import Chance
 MOST, ALL, GUESSING = "the most frequent class", "one class for all", "guessing"
 
 
-def chance_of(metric: str, counts: Sequence[float], rare: int | None = None) -> Chance | None:
+def chance_of(metric: str, counts: Sequence[float], positive_class: int | None = None) -> Chance | None:
     """Return what needs no model, by how many examples each class has; None without any.
 
     Args:
         metric: one of a model that tells classes.
         counts: [classes].
-        rare: number of the rarer of two classes, which average precision and F1 are of; None for means over classes.
+        positive_class: number of the rarer of two classes, which average precision and F1 are of; None for means over classes.
     """
     total = sum(counts)
     if not total:
         return None
     shares = [count / total for count in counts if count]
     most, there = max(shares), len(shares)
-    found = 1 / there if rare is None else counts[rare] / total
+    found = 1 / there if positive_class is None else counts[positive_class] / total
     known: Final = {
         "accuracy": (most, MOST),
         "balanced_accuracy": (1 / there, ALL),

@@ -16,7 +16,7 @@ SHOWN: Final = 10
 """Classes that a note counts one by one."""
 
 
-def class_notes(label: Indices, classes: Sequence[str], where: str, unknown: Sequence[str] = ()) -> tuple[str, ...]:
+def class_notes(label: Indices, classes: Sequence[str], where: str, na_labels: Sequence[str] = ()) -> tuple[str, ...]:
     """Return notes on the classes of a table `where`: how many rows each has, and which look like one or like none."""
     if not classes:
         return ()
@@ -24,9 +24,9 @@ def class_notes(label: Indices, classes: Sequence[str], where: str, unknown: Seq
     lost = int((label < 0).sum())
     notes = [f"{where}: classes {_counted(classes, count)}{f'; of {lost:,} rows it is unknown' if lost else ''}."]
     notes += twin_notes(classes, [f"{each:,}" for each in count.tolist()], where)
-    if "-1" in classes and not unknown:
+    if "-1" in classes and not na_labels:
         notes.append(
-            f"{where}: '-1' is taken for a class; where it stands for an unknown one, set data.unknown = '-1'."
+            f"{where}: '-1' is taken for a class; where it stands for an unknown one, set data.na_labels = '-1'."
         )
     return tuple(notes)
 

@@ -56,7 +56,7 @@ class Classes(Labels):
         """Return the unit that changes nothing."""
         return Unit()
 
-    def told(self, label: Array, unit: Unit) -> Array:
+    def standardize(self, label: Array, unit: Unit) -> Array:
         """Return the classes as they are, int64 [n]."""
         return label
 
@@ -97,7 +97,7 @@ class Classes(Labels):
         """Return the accuracy."""
         return {self.metric: self.score(sums)}
 
-    def choice(self, sums: Sums) -> float:
+    def selection_metric(self, sums: Sums) -> float:
         """Return the accuracy, ties broken by the smaller loss: all of it weighs less than half an example."""
         if not sums.get("count"):
             return math.nan

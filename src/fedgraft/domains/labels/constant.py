@@ -1,4 +1,4 @@
-"""One label said of every example, as a yardstick: the mean, or the most frequent class."""
+"""One label said of every example, as a baseline: the mean, or the most frequent class."""
 
 from collections.abc import Sequence
 from typing import Any, ClassVar, Protocol
@@ -6,10 +6,10 @@ from typing import Any, ClassVar, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgraft.contracts.baseline import Baseline
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.task import Shard
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS
-from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.wire.layouts import Array
 
 
@@ -25,8 +25,8 @@ class View(Protocol):
         """Index into `SPLITS` of each example, [examples]; -1 = in none."""
 
 
-class Constant(Yardstick[Shard]):
-    """Say one label of everything; a yardstick of a task is a row that names the task and its kind of label."""
+class Constant(Baseline[Shard]):
+    """Say one label of everything; a baseline of a task is a row that names the task and its kind of label."""
 
     default: ClassVar[bool] = True
     constant: ClassVar[bool] = True

@@ -58,9 +58,9 @@ class Numbers(Labels):
         mean, spread = float(label.mean()), float(label.std())
         return Unit(mean, spread if spread > 0 else 1.0, mean)
 
-    def told(self, label: Array, unit: Unit) -> Array:
+    def standardize(self, label: Array, unit: Unit) -> Array:
         """Return the numbers in a unit, float32 [n]."""
-        return unit.told(label)
+        return unit.standardize(label)
 
     def losses(self, outputs: Tensor, label: Tensor, shares: ClassShares | None = None) -> Tensor:
         """Return losses of training, float32 [n]."""
@@ -76,7 +76,7 @@ class Numbers(Labels):
         """Return `SUMS` in the user's unit."""
         parts = [(outputs[:, 0].numpy(force=True), label.numpy(force=True)) for outputs, label in batches]
         guesses, label = zip(*parts, strict=True) if parts else ([np.zeros(0)], [np.zeros(0)])
-        predicted, numbers = (unit.meant(np.concatenate(each)) for each in (guesses, label))
+        predicted, numbers = (unit.inverse(np.concatenate(each)) for each in (guesses, label))
         error, deviation = predicted - numbers, numbers - unit.centre
         sums = (np.square(error).sum(), len(error), np.abs(error).sum(), np.square(deviation).sum())
         return dict(zip(SUMS, map(float, sums), strict=True))
@@ -106,7 +106,7 @@ class Numbers(Labels):
 
     def answers(self, outputs: Tensor, unit: Unit) -> dict[str, Array]:
         """Return the number in the user's unit."""
-        return {"prediction": unit.meant(outputs[:, 0].numpy())}
+        return {"prediction": unit.inverse(outputs[:, 0].numpy())}
 
     def constant(self, label: Array) -> Array:
         """Return the mean, float64 []; nan without any."""

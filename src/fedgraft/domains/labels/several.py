@@ -67,9 +67,9 @@ class Several(Labels):
         columns = ([getattr(unit, name) for unit in units] for name in ("mean", "spread", "centre"))
         return Unit(*(np.array(column, np.float64) for column in columns))
 
-    def told(self, label: Array, unit: Unit) -> Array:
+    def standardize(self, label: Array, unit: Unit) -> Array:
         """Return the labels [n, labels], each in its unit; what is missing stays so."""
-        columns = [self.each.told(column, unit.of_label(number)) for number, column in enumerate(label.T)]
+        columns = [self.each.standardize(column, unit.of_label(number)) for number, column in enumerate(label.T)]
         return np.stack(columns, axis=1)
 
     def losses(
@@ -109,11 +109,11 @@ class Several(Labels):
         """Return the mean over labels of the metric."""
         return _mean([self.each.score(part) for part in self._by_label(sums)])
 
-    def choice(self, sums: Sums) -> float:
+    def selection_metric(self, sums: Sums) -> float:
         """Return the mean over labels that have a score of what each is chosen by; of all where none has."""
         parts = self._by_label(sums)
         scored = [part for part in parts if not math.isnan(self.each.score(part))]
-        return _mean([self.each.choice(part) for part in scored or parts])
+        return _mean([self.each.selection_metric(part) for part in scored or parts])
 
     def chance(self, sums: Sums) -> Chance | None:
         """Return the mean over labels that have a score of what needs no model; None where one does not tell."""
@@ -133,14 +133,14 @@ class Several(Labels):
         each = self._each(sums, chosen)
         return {split: self._told([measures[split] for measures in each]) for split in sums}
 
-    def decisions(self, sums: Mapping[str, Sums]) -> dict[str, dict[str, Any]]:
+    def decision_thresholds(self, sums: Mapping[str, Sums]) -> dict[str, dict[str, Any]]:
         """Return how each label's class is answered, of those for which it is not the likeliest."""
         splits = {split: self._by_label(each) for split, each in sums.items()}
         told = {
-            name: self.each.decision({split: parts[number] for split, parts in splits.items()})
+            name: self.each.decision_threshold({split: parts[number] for split, parts in splits.items()})
             for number, name in enumerate(self.names)
         }
-        return {name: decision for name, decision in told.items() if decision}
+        return {name: decision_threshold for name, decision_threshold in told.items() if decision_threshold}
 
     def mean_loss(self, sums: Sums) -> float:
         """Return the mean over labels of the mean loss."""

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedgraft.contracts.abilities.smoothing import Border, Means, SmoothingTask, means_in
+from fedgraft.contracts.abilities.smoothing import Boundary, Means, SmoothingTask, means_in
 from fedgraft.contracts.answers import Answers
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.values import SCORED_SPLITS, Indices, Sums
@@ -85,10 +85,10 @@ class SmoothedAnswers(SmoothingTask[Any, Any]):
         """Return a way in words; "" where answers are left alone."""
         return self._smoothing.choices[choice].text
 
-    def border(self, data: Any) -> Border:
+    def boundary(self, data: Any) -> Boundary:
         """Return the edges to nodes of others, all of them: `halo` has no part in it; none without smoothing."""
-        border = self.answered(data).border
-        return border if self.answering.smoothing else Border.nobodys(border.own)
+        boundary = self.answered(data).boundary
+        return boundary if self.answering.smoothing else Boundary.nobodys(boundary.own)
 
     @property
     def sums_layout(self) -> Layout:
@@ -117,7 +117,7 @@ class SmoothedAnswers(SmoothingTask[Any, Any]):
         return self._smoothing.fit.layer(sums) if self.answering.refit else {}
 
     def told(self, data: Any, answers: Singles, means: Sequence[Means]) -> Singles:
-        """Return probabilities after so many hops, with `share_labels` beside the errors, [border, row_width]."""
+        """Return probabilities after so many hops, with `share_labels` beside the errors, [boundary, row_width]."""
         return self._smoothing.rows(self.answered(data), answers, means)
 
     def told_of(self, data: Any, answers: Singles, means: Sequence[Means], hop: int, nodes: Indices) -> Singles:

@@ -23,7 +23,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.abilities.smoothing import Border, Means
+from fedgraft.contracts.abilities.smoothing import Boundary, Means
 from fedgraft.contracts.values import SCORED_SPLITS, Indices
 from fedgraft.domains.examples import Features
 from fedgraft.domains.labels import local_fit
@@ -106,9 +106,9 @@ class Answered(ABC):
         return None
 
     @property
-    def border(self) -> Border:
+    def boundary(self) -> Boundary:
         """Edges to examples of others; none."""
-        return Border.nobodys(len(self.label))
+        return Boundary.nobodys(len(self.label))
 
     @abstractmethod
     def mean(self, rows: Singles, means: Means | None, width: int) -> Singles:
@@ -208,11 +208,11 @@ class Smoothing:
     def rows(
         self, around: Answered, answers: Singles, means: Sequence[Means | None], nodes: Indices | None = None
     ) -> Singles:
-        """Return the rows of own nodes, by default the border's, after as many hops as means, [nodes, row_width]."""
+        """Return the rows of own nodes, by default the boundary's, after as many hops as means, [nodes, row_width]."""
         if not self.hops:
             return np.zeros((0, 0), np.float32)
         last = self._after(around, answers, means)[-1]
-        nodes = around.border.nodes if nodes is None else nodes
+        nodes = around.boundary.nodes if nodes is None else nodes
         errors = [last.errors[nodes, :-1]] if self.share_labels else []
         return np.concatenate([last.answers[nodes, :-1], *errors, last.hidden[nodes]], axis=1)
 

@@ -78,7 +78,7 @@ def measures(sums: Sums, k: int = HITS) -> dict[str, float]:
 def held_against(
     shards: Sequence[LinkShard], score: Callable[[LinkShard], Scores], metric: str = "auc"
 ) -> dict[str, float]:
-    """Return what a yardstick returns: the metric of validation and test, other measures of test.
+    """Return what a baseline returns: the metric of validation and test, other measures of test.
 
     `score` returns scores of one client's pairs, float [n].
     """

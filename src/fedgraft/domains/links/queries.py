@@ -9,10 +9,10 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices, Questions
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.reading.newcomers import ends_of, nowhere
-from fedgraft.domains.nodes.reading.queries import Asked, split_nodes_asked
+from fedgraft.domains.nodes.reading.new_nodes import ends_of, nowhere
+from fedgraft.domains.nodes.reading.queries import NodeQuery, split_nodes_asked
 from fedgraft.domains.nodes.reading.tables import ASKED_PAIRS
-from fedgraft.domains.tables.asked import Places, clients_said, owners_of
+from fedgraft.domains.tables.query_routing import Places, clients_said, owners_of
 from fedgraft.domains.tables.reader import OWNER, named_once, read_asked
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.errors import InputError
@@ -21,7 +21,7 @@ ENDS = ("source", "target")
 
 
 @dataclass(frozen=True, eq=False)
-class AskedPairs:
+class PairQuery:
     """Questions about pairs of nodes to one client.
 
     Args:
@@ -32,7 +32,7 @@ class AskedPairs:
 
     ids: NDArray[np.object_]
     pairs: Indices
-    new: Asked | None
+    new: NodeQuery | None
 
 
 def split_pairs_asked(shards: Sequence[NodeShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
@@ -57,7 +57,7 @@ def split_pairs_asked(shards: Sequence[NodeShard], tables: Mapping[str, pd.DataF
     for each in np.unique(client).tolist():
         mine = np.flatnonzero(client == each)
         nodes = new[each].asked if each in new else None
-        answers[each] = Questions(mine, AskedPairs(ids[:, mine], pairs[:, mine], nodes))
+        answers[each] = Questions(mine, PairQuery(ids[:, mine], pairs[:, mine], nodes))
     return answers
 
 

@@ -1,4 +1,4 @@
-"""All clients' users together, as yardsticks of the task `ranking` see them."""
+"""All clients' users together, as baselines of the task `ranking` see them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass

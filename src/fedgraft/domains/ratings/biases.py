@@ -80,7 +80,7 @@ def fit_grid(
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """Every client's ratings in one table, for yardsticks that look at all of them.
+    """Every client's ratings in one table, for baselines that look at all of them.
 
     Args:
         client: int64 [n]; user: int64 [n]; item: int64 [n]; rating: float64 [n]; split: uint8 [n].

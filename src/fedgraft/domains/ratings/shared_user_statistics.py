@@ -34,7 +34,7 @@ ANSWERED = Layout((Spec("codes", "uint8", (VARIABLE,)),))
 
 
 @dataclass(frozen=True, eq=False)
-class Elsewhere:
+class RemoteRatings:
     """Statistics of a client's users at other clients, float64 [users] each.
 
     `shrunk` is by how much they rate higher there than others do, in quarters of the scale's width, nearer to 0 the
@@ -45,19 +45,19 @@ class Elsewhere:
     ratings: Floats
 
     @classmethod
-    def of_means(cls, residual: Floats, ratings: Floats) -> "Elsewhere":
+    def of_means(cls, residual: Floats, ratings: Floats) -> "RemoteRatings":
         """Make them from means of ratings, less mean and item bias there, as shares of the scale's width."""
         return cls(4.0 * residual * ratings / (ratings + USER_SHRINKAGE), ratings)
 
     @classmethod
-    def nothing(cls, users: int) -> "Elsewhere":
+    def nothing(cls, users: int) -> "RemoteRatings":
         """Return that nothing is known of so many users."""
         return cls(np.zeros(users), np.zeros(users))
 
-    def padded(self, users: int) -> "Elsewhere":
+    def padded(self, users: int) -> "RemoteRatings":
         """With nothing known of users beyond those it covers."""
         more = np.zeros(users - len(self.shrunk))
-        return Elsewhere(np.concatenate([self.shrunk, more]), np.concatenate([self.ratings, more]))
+        return RemoteRatings(np.concatenate([self.shrunk, more]), np.concatenate([self.ratings, more]))
 
     def pair_columns(self, known: Known, user: Ids) -> Features:
         """Features of pairs, float32 [pairs, PAIR_COLUMNS]: the user's residual and number elsewhere, its friends'."""
@@ -221,14 +221,14 @@ def combine(published: Mapping[int, Arrays], least: int, code: Code) -> dict[int
     return answers
 
 
-def understand(known: Known, codes: Array, code: Code) -> Elsewhere:
+def understand(known: Known, codes: Array, code: Code) -> RemoteRatings:
     """A client's reading of the server's answer; nothing if it never came, or its users have no number in common."""
     residual, ratings, having = np.zeros(known.users), np.zeros(known.users), _having(known)
     if known.shard.users.min(initial=0) == UNNUMBERED:
-        return Elsewhere.nothing(known.users)
+        return RemoteRatings.nothing(known.users)
     if len(codes) == code.width * len(having):
         residual[having], ratings[having] = code.decode(codes)
     elif len(codes):
         about = len(codes) / code.width
         raise WireError(f"The server's answer is about {about:g} users; {len(having)} were asked about.")
-    return Elsewhere.of_means(residual, ratings)
+    return RemoteRatings.of_means(residual, ratings)

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.domains.ratings.features import Known
-from fedgraft.domains.ratings.shared_user_statistics import SPREAD, Elsewhere
+from fedgraft.domains.ratings.shared_user_statistics import SPREAD, RemoteRatings
 from fedgraft.errors import WireError
 from fedgraft.wire.layouts import Arrays, Layout, Spec
 
@@ -77,7 +77,7 @@ def from_sum(total: NDArray[np.floating], unit: str, longest: float, noise: floa
     return {"sums": told, "made": np.rint(made).astype(np.int32)}
 
 
-def understand(known: Known, shared: Arrays, centre: float) -> Elsewhere:
+def understand(known: Known, shared: Arrays, centre: float) -> RemoteRatings:
     """A client's reading of the sums: how its users rate elsewhere, the more cautious the more noise there is.
 
     Of a user with n ratings elsewhere whose heights above the mean of all there sum to r, the best guess of its effect
@@ -99,7 +99,7 @@ def understand(known: Known, shared: Arrays, centre: float) -> Elsewhere:
     effect = VARIANCE / SPREAD
     apart = ratings**2 * effect + ratings * VARIANCE + deviation**2
     guess = np.divide((height - mean * count) * ratings * effect, apart, out=np.zeros(len(apart)), where=apart > 0)
-    return Elsewhere(4 * MOST * guess, ratings)
+    return RemoteRatings(4 * MOST * guess, ratings)
 
 
 def _share(signal: Floats, noise: float) -> Floats:

@@ -14,7 +14,7 @@ from fedgraft.domains.ratings import shared_user_statistics as users_elsewhere
 from fedgraft.domains.ratings import summed_user_statistics as summed_users
 from fedgraft.domains.ratings.features import Known
 from fedgraft.domains.ratings.shards import UNNUMBERED, RatingShard, label_shares
-from fedgraft.domains.ratings.shared_user_statistics import CODES, Elsewhere
+from fedgraft.domains.ratings.shared_user_statistics import CODES, RemoteRatings
 from fedgraft.wire.layouts import Arrays, Layout
 
 SUMS: Final = "sums"
@@ -103,7 +103,7 @@ class TellingUsers(SummedTask[RatingShard], CountedTask[RatingShard]):
         """Return some of a client's ratings, and what follows from them."""
         return Known(shard, rows, self.user_shrinkage, self.item_shrinkage)
 
-    def elsewhere(self, shard: RatingShard, shared: Arrays) -> Elsewhere | None:
+    def elsewhere(self, shard: RatingShard, shared: Arrays) -> RemoteRatings | None:
         """Return what is known of the client's users elsewhere; None if nothing is shared."""
         if self.share == "nothing":
             return None
@@ -111,6 +111,6 @@ class TellingUsers(SummedTask[RatingShard], CountedTask[RatingShard]):
         if self.share == SUMS:
             numbered = shard.users.min(initial=0) != UNNUMBERED
             if not shared or not numbered:
-                return Elsewhere.nothing(known.users)
+                return RemoteRatings.nothing(known.users)
             return summed_users.understand(known, shared, self.centre)
         return users_elsewhere.understand(known, shared.get("codes", np.zeros(0, np.uint8)), CODES[self.share])

@@ -26,12 +26,12 @@ def numbers_of(labels: Sequence[str]) -> list[float]:
     return [float(each) for each in labels if NUMBER.fullmatch(each)]
 
 
-def without(cells: Cells, unknown: Sequence[str]) -> Cells:
+def without(cells: Cells, na_labels: Sequence[str]) -> Cells:
     """Return the cells, empty where a label stands for an unknown one: the same text, or the same number."""
-    if not unknown:
+    if not na_labels:
         return cells
     texts = cells.values.astype(str).str.strip()
-    stands = texts.isin([*unknown]).to_numpy() | np.isin(as_numbers(cells.values), numbers_of(unknown))
+    stands = texts.isin([*na_labels]).to_numpy() | np.isin(as_numbers(cells.values), numbers_of(na_labels))
     return replace(cells, values=cells.values.mask(stands))
 
 
@@ -41,14 +41,14 @@ def in_order(names: Sequence[str]) -> list[str]:
 
 
 def read_classes(
-    cells: Cells, hint: str = "", unknown: Sequence[str] = (), needed: bool = True
+    cells: Cells, hint: str = "", na_labels: Sequence[str] = (), needed: bool = True
 ) -> tuple[Indices, tuple[str, ...]]:
     """(class of each row, int64 [rows], -1 where it is empty; names: whole numbers in their order, else as text).
 
     A class that is a whole number is written as one: "1" for "1.0" and "+1". `hint` ends the error where classes are
-    fractions; labels `unknown` are as empty, which all may be unless one is `needed`.
+    fractions; labels `na_labels` are as empty, which all may be unless one is `needed`.
     """
-    cells = without(cells, unknown)
+    cells = without(cells, na_labels)
     label = np.full(len(cells), -1, np.int64)
     if not needed and not len(cells.filled):
         return label, ()
@@ -65,20 +65,20 @@ def read_classes(
 def read_labels(
     cells: Cells,
     classes: tuple[str, ...] | None,
-    unknown: Sequence[str],
+    na_labels: Sequence[str],
     are_numbers: bool = False,
     hint: str = "",
 ) -> tuple[Array, tuple[str, ...]]:
-    """Return the class of each row, or the number, and the names of classes; labels `unknown` are as empty.
+    """Return the class of each row, or the number, and the names of classes; labels `na_labels` are as empty.
 
     `classes` are the recipe's; () = those that occur, if any; None = likewise, but there must be one. `hint` ends the
     error where classes are fractions.
     """
     if are_numbers:
-        return read_numbers(cells, unknown), ()
+        return read_numbers(cells, na_labels), ()
     if classes:
-        return read_classes_among(cells, classes, unknown), classes
-    return read_classes(cells, hint, unknown, needed=classes is None)
+        return read_classes_among(cells, classes, na_labels), classes
+    return read_classes(cells, hint, na_labels, needed=classes is None)
 
 
 def class_codes(cells: Cells) -> Coded:
@@ -86,25 +86,25 @@ def class_codes(cells: Cells) -> Coded:
     return cells.codes(_CLASS)
 
 
-def names_of_classes(cells: Cells, unknown: Sequence[str] = ()) -> list[str]:
+def names_of_classes(cells: Cells, na_labels: Sequence[str] = ()) -> list[str]:
     """Return the names of the classes that occur, as `read_classes` writes them, in ascending order."""
-    known = without(cells, unknown)
+    known = without(cells, na_labels)
     names: list[str] = class_codes(known.take(known.filled))[1].tolist() if len(known.filled) else []
     return names
 
 
-def read_numbers(cells: Cells, unknown: Sequence[str] = ()) -> NDArray[np.float64]:
+def read_numbers(cells: Cells, na_labels: Sequence[str] = ()) -> NDArray[np.float64]:
     """float64 [rows], nan where a cell is empty. Raises `InputError` for anything else, and where all are empty."""
-    cells = without(cells, unknown)
+    cells = without(cells, na_labels)
     _check_some(cells, "number")
     label = np.full(len(cells), np.nan)
     label[cells.filled] = cells.take(cells.filled).numbers(classes_hint("node"))
     return label
 
 
-def read_classes_among(cells: Cells, classes: Sequence[str], unknown: Sequence[str] = ()) -> Indices:
+def read_classes_among(cells: Cells, classes: Sequence[str], na_labels: Sequence[str] = ()) -> Indices:
     """Return which of the recipe's classes each row has, int64 [rows], -1 where it is unknown."""
-    cells = without(cells, unknown)
+    cells = without(cells, na_labels)
     label = np.full(len(cells), -1, np.int64)
     cells.check_classes()
     if not len(cells.filled):

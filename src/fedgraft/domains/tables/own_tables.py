@@ -7,7 +7,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 import pandas as pd
 
-from fedgraft.contracts.data import ClientTables, Data, GivenData, Purpose
+from fedgraft.contracts.data import ClientTables, Data, InMemoryData, Purpose
 from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.task import Shard
 from fedgraft.contracts.values import SPLITS
@@ -46,20 +46,20 @@ class LabelOptions:
     """Options of data sets whose examples have labels.
 
     Args:
-        unknown: label that stands for an unknown one, such as "-1", or several; "" (default) = none but an empty field.
+        na_labels: label that stands for an unknown one, such as "-1", or several; "" (default) = none but an empty field.
     """
 
-    unknown: str | int | float | tuple[str | int | float, ...] = ""
+    na_labels: str | int | float | tuple[str | int | float, ...] = ""
 
     @property
     def unknowns(self) -> tuple[str, ...]:
         """The labels that stand for unknown ones, as text."""
-        several = self.unknown if isinstance(self.unknown, list | tuple) else (self.unknown,)
+        several = self.na_labels if isinstance(self.na_labels, list | tuple) else (self.na_labels,)
         return tuple(text for each in several if (text := str(each).strip()))
 
 
 @dataclass(frozen=True, kw_only=True)
-class OwnTables(GivenData[Shard], ClientTables[Shard]):
+class OwnTables(InMemoryData[Shard], ClientTables[Shard]):
     """Abilities of data sets whose options give tables and name their columns, by the schemas of these tables.
 
     Args:

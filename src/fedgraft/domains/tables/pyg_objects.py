@@ -150,12 +150,12 @@ def classes_of(y: Any, nodes: int, where: str, hint: str = "") -> Indices:
     return np.asarray(y.astype(np.int64))
 
 
-def known_of(y: Any, where: str, unknown: Sequence[str], nothing: float) -> Array:
-    """Return labels as an array, `nothing` in place of numbers that stand for `unknown`; `where` names it in errors."""
+def known_of(y: Any, where: str, na_labels: Sequence[str], nothing: float) -> Array:
+    """Return labels as an array, `nothing` in place of numbers that stand for `na_labels`; `where` names it in errors."""
     labels = numpy_of(y, where)
-    if not unknown or labels.dtype.kind not in "iuf":
+    if not na_labels or labels.dtype.kind not in "iuf":
         return labels
-    return np.where(np.isin(labels, numbers_of(unknown)), nothing, labels)
+    return np.where(np.isin(labels, numbers_of(na_labels)), nothing, labels)
 
 
 def occurring(label: Indices) -> tuple[Indices, tuple[str, ...]]:

@@ -14,7 +14,7 @@ from torch import Tensor
 from fedgraft.contracts.loss import ClassShares
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.examples import Features, factors_to
-from fedgraft.domains.typed.joined_answers import JoinedTargets
+from fedgraft.domains.typed.cross_client_answers import CrossClientTargets
 from fedgraft.domains.typed.metapath_graphs import page_rank
 from fedgraft.domains.typed.shards import TypedGraph
 from fedgraft.nn.propagate import Sparse, States
@@ -43,7 +43,7 @@ class TypedData:
     rows: dict[str, Indices]
     weights: Tensor | None = None
     shares: ClassShares | None = None
-    around: JoinedTargets | None = None
+    around: CrossClientTargets | None = None
     joined: Indices | None = None
     moved: dict[str, "TypedData"] = field(default_factory=dict)
 

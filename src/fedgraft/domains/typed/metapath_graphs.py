@@ -100,7 +100,7 @@ def _sums(steps: list[sparse.csr_matrix], places: tuple[Indices, Indices]) -> ND
     return found
 
 
-def joined_targets(graph: TypedGraph, metapaths: Iterable[str], most: int = 0) -> Indices:
+def cross_client_targets(graph: TypedGraph, metapaths: Iterable[str], most: int = 0) -> Indices:
     """Return different target nodes that a metapath joins, int64 [2, edges], each pair once either way."""
     joined = sparse.csr_matrix((graph.targets, graph.targets), dtype=np.float32)
     for metapath in metapaths:

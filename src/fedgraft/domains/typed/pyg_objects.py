@@ -61,7 +61,7 @@ def collection_of(
     collection = _graph(source, target, metapaths, where, form)
     graph = collection.whole
     columns = of_matrix(graph.features, f"{where}[{target!r}]")
-    notes = (*collection.notes, *class_notes(graph.label, graph.classes, where, form.unknown))
+    notes = (*collection.notes, *class_notes(graph.label, graph.classes, where, form.na_labels))
     return in_order(replace(collection, notes=notes, feature_names=columns.names, columns=columns), metapaths)
 
 
@@ -130,7 +130,7 @@ def _of_folder(
     client = np.repeat(np.arange(len(parts)), [part.targets for part in parts])
     names = tuple(path.stem for path in paths)
     whole = replace(merge_graphs(parts), name=str(folder))
-    notes += class_notes(whole.label, whole.classes, str(folder), form.unknown)
+    notes += class_notes(whole.label, whole.classes, str(folder), form.na_labels)
     columns = of_matrix(whole.features, f"{folder}[{target!r}]")
     return Collection(whole, client, names, splits[0], tuple(notes), columns.names, tuple(parts), columns, edges)
 
@@ -201,7 +201,7 @@ def _graph(
     for pair, places in of_pairs.items():
         _check_places(where, pair, places, ids)
     own, what, count = stores[target], f"{where}[{target!r}]", len(ids[target])
-    label, classes = _labels(own, count, what, form.unknown)
+    label, classes = _labels(own, count, what, form.na_labels)
     split, is_split = pyg.split_of(own, count, what, counted=False)
     if len(lost := np.flatnonzero((label < 0) & (split >= 0))):
         raise InputError(f"{what}: node {lost[0]} is in a mask, but has no label ({len(lost)} such nodes).")
@@ -309,11 +309,11 @@ def _features(store: Any, count: int, where: str) -> Features:
     return pyg.features_of(x, f"{where}.x", count)
 
 
-def _labels(store: Any, count: int, where: str, unknown: Sequence[str]) -> tuple[Indices, tuple[str, ...]]:
+def _labels(store: Any, count: int, where: str, na_labels: Sequence[str]) -> tuple[Indices, tuple[str, ...]]:
     """(class of each node, -1 = unknown; names of the classes, the numbers that occur)."""
     if store.get("y") is None:
         raise InputError(f"{where} has no y; nodes to learn from need a class.")
-    y = pyg.classes_of(pyg.known_of(store["y"], f"{where}.y", unknown, -1), count, f"{where}.y")
+    y = pyg.classes_of(pyg.known_of(store["y"], f"{where}.y", na_labels, -1), count, f"{where}.y")
     if (y < 0).all():
         raise InputError(f"{where}.y is -1 at every node; nodes to learn from need a class.")
     return pyg.occurring(y)

@@ -12,9 +12,9 @@ from fedgraft.domains.edge_data.edge_columns import LEFT_OUT, asked_values
 from fedgraft.domains.edge_data.edge_rows import EdgeRows, stacked_edges
 from fedgraft.domains.examples import Features, stacked
 from fedgraft.domains.notes import LOG
-from fedgraft.domains.tables import asked
-from fedgraft.domains.tables.asked import Places, feature_columns, ids_near, places_known
+from fedgraft.domains.tables import query_routing
 from fedgraft.domains.tables.columns import new_features
+from fedgraft.domains.tables.query_routing import Places, feature_columns, ids_near, places_known
 from fedgraft.domains.tables.reader import OWNER, read_asked
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.typed.features import structural_features
@@ -70,12 +70,12 @@ def owners_of(shards: Sequence[TypedGraph], wanted: Iterable[Node]) -> Owners:
         names.setdefault(kind, set()).add(name)
     owners_by_node: dict[Node, Places] = {}
     for kind, some in names.items():
-        owners = asked.owners_of([shard.ids.get(kind, ()) for shard in shards], some)
+        owners = query_routing.owners_of([shard.ids.get(kind, ()) for shard in shards], some)
         owners_by_node |= {(kind, name): places for name, places in owners.items()}
     return owners_by_node
 
 
-class Newcomers:
+class NewNodes:
     """Nodes that no client has, in groups that edges between them make; one client answers for a group.
 
     `owners` are those of the other nodes that `pairs`, both ends of each edge, name; `edges` are the rows that list
@@ -99,7 +99,7 @@ class Newcomers:
             self._check_ends(row, pair)
         ends = [end for pair in pairs for end in pair if end not in owners]
         new = list(dict.fromkeys([*((self._target, name) for name in listed), *ends]))
-        self._group = dict(zip(new, asked.groups_of(new, pairs), strict=True))
+        self._group = dict(zip(new, query_routing.groups_of(new, pairs), strict=True))
         self._rows: dict[int, list[int]] = {}
         for row, pair in enumerate(pairs):
             self._rows.setdefault(next(self._group[end] for end in pair if end in self._group), []).append(row)
@@ -206,7 +206,7 @@ def placed(
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class TypedNodeQuery:
     """Questions about target nodes to one client.
 
     Args:
@@ -251,25 +251,25 @@ def split_typed_nodes_asked(shards: Sequence[TypedGraph], tables: Mapping[str, p
     columns = feature_columns(tables, shards[0].width)
     values = _features(shards, rows.take(new), ids[new], client[new], columns, {*ends})
     named = {ids[row]: int(client[row]) for row in new.tolist() if client[row] >= 0}
-    newcomers = Newcomers(shards, owners, listed, named, rows, pairs, edges)
-    for kind, new_ids in newcomers.others.items():
+    new_nodes = NewNodes(shards, owners, listed, named, rows, pairs, edges)
+    for kind, new_ids in new_nodes.others.items():
         LOG.warning(f"{OWNER}.edges: {len(new_ids):,} new nodes of type {kind!r}, such as {new_ids[0]!r}.")
-    client[new] = [newcomers.client((target, ids[row])) for row in new.tolist()]
+    client[new] = [new_nodes.client((target, ids[row])) for row in new.tolist()]
     questions = {}
     for number in np.unique(client).tolist():
         here, mine = np.flatnonzero(client == number), np.flatnonzero(client[new] == number)
         place[new[mine]] = shards[number].targets + np.arange(len(mine))
-        first, own = ids[new[mine]].tolist(), newcomers.edges_of(number)
+        first, own = ids[new[mine]].tolist(), new_nodes.edges_of(number)
         added, joined, rows_of = placed(shards[number], owners, number, first, [pairs[row] for row in own])
         told = None if carried is None else carried.take(np.array(own, np.int64))
         carrying = None if told is None else {kinds: told.take(np.array(rows)) for kinds, rows in rows_of.items()}
         features = None if values is None else values[mine]
-        of_client = Asked(ids[here], place[here], added, features, joined, carrying)
+        of_client = TypedNodeQuery(ids[here], place[here], added, features, joined, carrying)
         questions[number] = Questions(here, of_client)
     return questions
 
 
-def with_new_nodes(graph: TypedGraph, questions: Asked) -> tuple[TypedGraph, Indices]:
+def with_new_nodes(graph: TypedGraph, questions: TypedNodeQuery) -> tuple[TypedGraph, Indices]:
     """Return the client's graph with new nodes behind its own, and places of the nodes asked about, int64 [asked].
 
     Features that are made of what the client holds are made anew, of all its target nodes.

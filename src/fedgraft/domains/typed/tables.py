@@ -94,7 +94,7 @@ def read_typed_graph(
     links = gathered(_edge_tables(edges, ids, kinds, form), form.reader)
     _check_joined(list(kinds), links.ends, target, owner)
     own = kinds[target]
-    label, classes = read_labels(own["label"], known_classes, form.unknown)
+    label, classes = read_labels(own["label"], known_classes, form.na_labels)
     split, client, clients = read_split(own, label), np.zeros(len(own), np.int64), np.array([], str)
     if "client" in own:
         # Of rows of other types nothing is read, whatever stands there: what is left may be of a simpler type.
@@ -116,7 +116,7 @@ def read_typed_graph(
     )
     for metapath in whole.metapaths:
         metapath_types(metapath, whole, f"{owner}.metapaths")
-    class_said = class_notes(label, classes, own.where, form.unknown)
+    class_said = class_notes(label, classes, own.where, form.na_labels)
     told = (*_not_read(kinds, target, columns.names), *links.notes, *class_said)
     more: dict[str, Any] = {"columns": columns, "edges": links.carried}
     named = tuple(clients.tolist())

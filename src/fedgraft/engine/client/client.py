@@ -15,8 +15,8 @@ from typing import Any, TypeAlias
 import torch
 
 from fedgraft import wire
-from fedgraft.contracts import Draw, randomness
-from fedgraft.contracts.data import Recent, Shards
+from fedgraft.contracts import Batch, randomness
+from fedgraft.contracts.data import LRUCache, Shards
 from fedgraft.contracts.task import example_losses
 from fedgraft.engine import unchanged
 from fedgraft.engine.client import own_scores
@@ -29,7 +29,7 @@ from fedgraft.engine.client.latest import Latest
 from fedgraft.engine.client.local_round import ClientModel, LocalRound, Order
 from fedgraft.engine.client.own_secrets import RegisteredKeys
 from fedgraft.engine.client.received import sound
-from fedgraft.engine.client.served import Served
+from fedgraft.engine.client.served_reply import ServedReply
 from fedgraft.engine.client.smoothing import Smoothing
 from fedgraft.engine.halo_codec import part_of
 from fedgraft.engine.plan import PROGRESS_STEPS, Plan
@@ -41,8 +41,8 @@ from fedgraft.engine.training import Optimizer
 from fedgraft.errors import BeyondLimitError, ClientError, memory_shortage, printable
 from fedgraft.nn import flops
 from fedgraft.wire import Message
+from fedgraft.wire.encrypted_rows import RowSeal
 from fedgraft.wire.layouts import Arrays
-from fedgraft.wire.sealed_rows import RowSeal
 
 Buffer: TypeAlias = bytes | memoryview
 LOG = logging.getLogger("fedgraft.client")
@@ -63,7 +63,7 @@ class Client:
     """Serves the requests of the given clients, one at a time, with one model for all of one variant.
 
     Their own shards, by client, are prepared when first needed, then kept: all, or the last `most_prepared`. Callers
-    that run several experiments on the same shards say in `prepared` where. `seal` is what rows are sealed with, `root`
+    that run several experiments on the same shards say in `prepared` where. `seal` is what rows are encrypted with, `root`
     the secret of masks, and `keys` what signs their keys, see `Masking`; None = those of a simulation.
     """
 
@@ -78,7 +78,7 @@ class Client:
     ) -> None:
         self._plan, self._shards, self._gate, self._protocol = plan, shards, Gate(plan), Protocol.of(plan)
         self._most = most_prepared(shards) if prepared is None else None
-        self._prepared: dict[int, Any] = Recent(self._most) if prepared is None else prepared
+        self._prepared: dict[int, Any] = LRUCache(self._most) if prepared is None else prepared
         self._models: dict[Hashable, ClientModel] = {}
         self.rows = ClientRows(plan, shards, seal)
         self._contribution = contribution_of(plan, root, keys)
@@ -104,7 +104,9 @@ class Client:
             **({row.name: masking.served for row in masking_kinds.KINDS} if masking else {}),
         }
 
-    def serve(self, client: int, request: Buffer, memory: Kept, scored: Buffer = b"", set_up: Buffer = b"") -> Served:
+    def serve(
+        self, client: int, request: Buffer, memory: Kept, scored: Buffer = b"", set_up: Buffer = b""
+    ) -> ServedReply:
         """Answer one request, an encoded message, of the server or of the experimenter.
 
         `memory` is what the client remembered after its last request, or its bytes; b"" at first. `scored` is an
@@ -138,11 +140,11 @@ class Client:
             encoded = self._gate.passed(reply, partial(self._fewest, client))
             spent = 0 if outside else meter.flops
             if reply.kind == "wait":
-                return Served(encoded, memory, flops=spent, waits=True)
+                return ServedReply(encoded, memory, flops=spent, waits=True)
             if kind == "statistics" and self._most is not None:  # to prepare the client's data with it, once or more
                 self._set_ups[client] = bytes(request)
             after = memory if same(remembered, before) else settled(remembered)
-            return Served(encoded, after, kind == "statistics", spent)
+            return ServedReply(encoded, after, kind == "statistics", spent)
         except Exception as error:  # a client's failure is its reply, whatever it was
             self._rounds.pop(client, None)
             if memory_shortage(error):
@@ -150,7 +152,7 @@ class Client:
             text = str(error) if isinstance(error, ClientError) else f"{type(error).__name__}: {error}"
             LOG.info("Client %s, round %s: %s", client, round, printable(text))
             LOG.debug("Client %s, round %s", client, round, exc_info=True)
-            return Served(self._gate.passed(Message("error", round, text=code_of(error))), memory, reason=text)
+            return ServedReply(self._gate.passed(Message("error", round, text=code_of(error))), memory, reason=text)
 
     def tells(self, kind: str) -> frozenset[str]:
         """Return what replies of a kind tell of a client, by words of `contracts.capabilities`."""
@@ -208,7 +210,7 @@ class Client:
         chosen = [blocks[index] for index in order[: plan.training.blocks or None]]
         with torch.no_grad():
             parts = [
-                example_losses(plan.task.loss(module, data, Draw(block), encoded))
+                example_losses(plan.task.loss(module, data, Batch(block), encoded))
                 for block in chosen
                 for encoded in [plan.task.encode(module, data, block)]
             ]

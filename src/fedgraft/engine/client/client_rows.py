@@ -15,13 +15,13 @@ from fedgraft.engine.row_coding import EXACT
 from fedgraft.errors import WireError
 from fedgraft.nn import flops
 from fedgraft.wire.buffers import bytes_of_rows
+from fedgraft.wire.encrypted_rows import RowSeal
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec, finite
-from fedgraft.wire.sealed_rows import RowSeal
 
 OPEN = RowSeal()
 """Of rows whose tags are zeros: as sealed ones travel where all clients are on one machine, and are kept at a site."""
 RELAYED: Final = "relayed."
-"""What relayed rows are sealed as: others than those of training, `HALO`, though of one place."""
+"""What relayed rows are encrypted as: others than those of training, `HALO`, though of one place."""
 _NOWHERE: Final = np.zeros((0, 0), np.int64)
 
 
@@ -31,7 +31,7 @@ class ClientRows:
     Args:
         plan: what both ends agreed on.
         shards: of the clients that are served, {client: shard}.
-        seal: what rows are sealed with, if the task has them sealed.
+        seal: what rows are encrypted with, if the task has them sealed.
     """
 
     def __init__(self, plan: Plan, shards: Mapping[int, Any] | Sequence[Any], seal: RowSeal) -> None:
@@ -43,18 +43,20 @@ class ClientRows:
 
     def published(self, client: int, statistics: Arrays, g: np.random.Generator) -> Arrays:
         """Return what a client publishes as it travels."""
-        plan, task, published = self._plan, self._plan.sealed, self._plan.publishing
+        plan, task, published = self._plan, self._plan.encrypted, self._plan.publishing
         if task and published:
             places = self._places(lambda: task.sent_places(client, statistics))
             specs = _named(published.statistics_layout, task.handed_on)
             coded = {name: plan.row_coding.encode(spec, statistics[name], g) for name, spec in specs.items()}
-            sealed = {name: self._seal.sealed(name, places.get(name, _NOWHERE), rows) for name, rows in coded.items()}
-            statistics = {**statistics, **sealed}
+            encrypted = {
+                name: self._seal.encrypted(name, places.get(name, _NOWHERE), rows) for name, rows in coded.items()
+            }
+            statistics = {**statistics, **encrypted}
         return plan.rows.encode(statistics, plan.rows.init(plan.statistics_layout), g)[0]
 
     def received(self, client: int, coded: Arrays) -> Arrays:
         """Return what a client got back. Raises `WireError` for what nobody can have sent it."""
-        plan, task, published = self._plan, self._plan.sealed, self._plan.publishing
+        plan, task, published = self._plan, self._plan.encrypted, self._plan.publishing
         shared = plan.rows.decode(self.opened(client, coded), plan.combined_layout)
         for name, spec in _named(published.combined_layout, task.handed_on).items() if task and published else ():
             shared[name] = plan.row_coding.decode(spec, OPEN.opened(name, _NOWHERE, shared[name]))
@@ -64,12 +66,12 @@ class ClientRows:
 
     def opened(self, client: int, coded: Arrays) -> Arrays:
         """Return the same, still coded, with open rows: what a site may keep."""
-        task = self._plan.sealed
+        task = self._plan.encrypted
         if not task or not self._seal.secret:
             return coded
         places = task.received_places(client, self._shards[client], coded)
         rows = {name: self._seal.opened(name, places[name], coded[name]) for name in task.handed_on}
-        return {**coded, **{name: OPEN.sealed(name, _NOWHERE, each) for name, each in rows.items()}}
+        return {**coded, **{name: OPEN.encrypted(name, _NOWHERE, each) for name, each in rows.items()}}
 
     # --- its message ------------------------------------------------------------------------------------------------
 
@@ -83,7 +85,7 @@ class ClientRows:
 
     def opened_message(self, client: int, set_up: bytes) -> bytes:
         """Return that message with open rows; b"" for none."""
-        if not set_up or not self._plan.sealed:
+        if not set_up or not self._plan.encrypted:
             return set_up
         layouts = Protocol.of(self._plan).request_layouts
         message = wire.decode(set_up, layouts)
@@ -93,7 +95,9 @@ class ClientRows:
 
     def encode(self, client: int, rows_by_layer: Sequence[HaloRows], g: np.random.Generator) -> Arrays:
         """Return rows of own nodes as arrays of `Plan.coded_halo_layout`."""
-        rows = self._sealed(client, rows_by_layer, HALO, lambda spec, rows: self._plan.row_coding.encode(spec, rows, g))
+        rows = self._encrypted(
+            client, rows_by_layer, HALO, lambda spec, rows: self._plan.row_coding.encode(spec, rows, g)
+        )
         return self._codec.encode(rows, g)
 
     def decode(self, client: int, arrays: Mapping[str, Array]) -> list[HaloRows]:
@@ -103,31 +107,31 @@ class ClientRows:
 
     def raw(self, client: int, rows_by_layer: Sequence[HaloRows]) -> Arrays:
         """Return rows of own nodes as arrays of `Plan.relayed_layout`, exact."""
-        return self._codec.raw(self._sealed(client, rows_by_layer, RELAYED, lambda spec, rows: bytes_of_rows(rows)))
+        return self._codec.raw(self._encrypted(client, rows_by_layer, RELAYED, lambda spec, rows: bytes_of_rows(rows)))
 
     def read(self, client: int, arrays: Mapping[str, Array]) -> list[HaloRows]:
         """Return [layers] rows of the halo from such arrays, as `decode`."""
         return self._opened(client, self._codec.read(arrays), RELAYED, EXACT.decode)
 
-    def _sealed(
+    def _encrypted(
         self, client: int, rows_by_layer: Sequence[HaloRows], what: str, coded: Callable[[Spec, Array], Array]
     ) -> Sequence[HaloRows]:
-        if not self._plan.sealed:
+        if not self._plan.encrypted:
             return rows_by_layer
         made = []
         for layer, (slot, rows) in enumerate(rows_by_layer):
             place = np.stack([np.full(len(slot), client), slot], axis=1)
             content = coded(_spec(rows.shape[1]), rows)
-            made.append(HaloRows(slot, self._seal.sealed(f"{what}{layer}", place, content)))
+            made.append(HaloRows(slot, self._seal.encrypted(f"{what}{layer}", place, content)))
         return made
 
     def _opened(
-        self, client: int, sealed: list[HaloRows], what: str, decoded: Callable[[Spec, Array], Array]
+        self, client: int, encrypted: list[HaloRows], what: str, decoded: Callable[[Spec, Array], Array]
     ) -> list[HaloRows]:
-        if not self._plan.sealed:
-            return sealed
+        if not self._plan.encrypted:
+            return encrypted
         made = []
-        for layer, ((slot, rows), width) in enumerate(zip(sealed, self._plan.halo_widths, strict=True)):
+        for layer, ((slot, rows), width) in enumerate(zip(encrypted, self._plan.halo_widths, strict=True)):
             place = self._place(client, slot) if self._seal.secret else _NOWHERE
             states = decoded(_spec(width), self._seal.opened(f"{what}{layer}", place, rows))
             if not finite(states):
@@ -138,8 +142,8 @@ class ClientRows:
     def _place(self, client: int, slot: Indices) -> Indices:
         """Whose nodes of the halo are, and which of theirs, int64 [rows, 2]."""
         if client not in self._halos:
-            assert self._plan.sealed is not None, "somebody seals"
-            self._halos[client] = self._plan.sealed.halo_of(self._shards[client])
+            assert self._plan.encrypted is not None, "somebody seals"
+            self._halos[client] = self._plan.encrypted.halo_of(self._shards[client])
         owner, place = self._halos[client]
         if len(slot) and slot[-1] >= len(owner):
             raise WireError(f"a row of halo node {slot[-1]} where there are {len(owner)}")

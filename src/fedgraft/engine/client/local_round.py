@@ -192,7 +192,7 @@ class LocalRound:
             sums = plan.task.evaluate(module.eval(), self.data)["validation"]
         module.train()
         score = plan.task.score(sums)
-        return {name: plan.task.choice(sums) if math.isnan(score) else score}
+        return {name: plan.task.selection_metric(sums) if math.isnan(score) else score}
 
     def _pushed(self, segment: int) -> Arrays:
         """Rows that others need and that changed since they were last pushed."""

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Correction, Draw, HiddenPenalty, Indices, Penalty, Projection, Stage
+from fedgraft.contracts import Batch, Correction, HiddenPenalty, Indices, Penalty, Projection, Stage
 from fedgraft.contracts.structure import WHOLE, StructurePenalty
 from fedgraft.contracts.task import Loss, example_losses
 from fedgraft.contracts.values import Losses, Regression
@@ -232,7 +232,7 @@ class LocalTrainer(ModelViews):
         """Losses of all training examples, float32 [examples]."""
         losses = np.empty(self._task.examples(self._data), np.float32)
         for block in self._blocks:
-            found = self._task.loss(module, self._data, Draw(block, seed=seed), self._encoded(module, block))
+            found = self._task.loss(module, self._data, Batch(block, seed=seed), self._encoded(module, block))
             losses[block] = example_losses(found).numpy(force=True)
         return losses
 
@@ -281,7 +281,7 @@ class LocalTrainer(ModelViews):
                 hooks.project(self._flat.parameters)
             self._note(draw, losses.numpy(force=True))
 
-    def _differentiate(self, draw: Draw, hooks: Hooks, shared: torch.Tensor | None) -> torch.Tensor:
+    def _differentiate(self, draw: Batch, hooks: Hooks, shared: torch.Tensor | None) -> torch.Tensor:
         """Set the gradient of a step's objective; the losses of its examples."""
         flat = self._flat
         if shared is None and not hooks.look:
@@ -299,7 +299,7 @@ class LocalTrainer(ModelViews):
             self._objective(found, draw, hooks).backward()  # type: ignore[no-untyped-call]
         return example_losses(found).detach()
 
-    def _shares(self, losses: torch.Tensor, draw: Draw) -> torch.Tensor:
+    def _shares(self, losses: torch.Tensor, draw: Batch) -> torch.Tensor:
         """The gradient of the mean of a draw's weighted losses."""
         count = losses.shape[0]
         if (equal := self._equal.get(count)) is None:
@@ -312,7 +312,7 @@ class LocalTrainer(ModelViews):
             if added.requires_grad:
                 added.backward()  # type: ignore[no-untyped-call]
 
-    def _objective(self, found: Loss, draw: Draw, hooks: Hooks) -> torch.Tensor:
+    def _objective(self, found: Loss, draw: Batch, hooks: Hooks) -> torch.Tensor:
         losses = example_losses(found)
         if draw.weights is None:
             loss = losses.mean()
@@ -332,7 +332,7 @@ class LocalTrainer(ModelViews):
             loss = loss + term(self._plan.structured.states(self._flat.module, self._data, left_out, seed))
         return loss
 
-    def _note(self, draw: Draw, seen: NDArray[np.float32]) -> None:
+    def _note(self, draw: Batch, seen: NDArray[np.float32]) -> None:
         self.sampler_state = self._sampler.update(self.sampler_state, draw, seen)
         self.steps += 1
         self.examples += len(seen)

@@ -70,7 +70,7 @@ class Masking:
     def taken_up(
         self, client: int, message: Message, memory: Memory, bits: int, segment: int
     ) -> Callable[[Codes], Codes]:
-        """Return what puts masks on codes of so many bits, in a sum of the round; keep what is sealed for it.
+        """Return what puts masks on codes of so many bits, in a sum of the round; keep what is encrypted for it.
 
         `message` is the order to train, or to score.
         """
@@ -179,7 +179,7 @@ class Masking:
         """
         self._counted(message)
         alive = _marked((message.arrays or {})[ALIVE], len(kept["peers"]))
-        if any(there and not sealed for there, sealed in zip(alive, kept["present"], strict=True)):
+        if any(there and not encrypted for there, encrypted in zip(alive, kept["present"], strict=True)):
             raise ClientError("a neighbour is said to be in the sum that has sealed no shares")
         self._check_enough(sum(alive), kept, "are in the sum")
         return alive

@@ -32,7 +32,7 @@ def kept(plan: Plan, received: Arrays, data: Any, model: ClientModel, memory: Me
     with torch.no_grad():
         sums = plan.task.evaluate(ensemble_of(plan.task, model.flat, others), data)
     if plan.personal and plan.keep_best:
-        best, choice = memory.get("best"), plan.task.choice(sums["validation"])
+        best, choice = memory.get("best"), plan.task.selection_metric(sums["validation"])
         if best is None or math.isnan(choice) or improves(choice, best["choice"], plan.task.better):
             best = {"choice": choice, "sums": sums, "arrays": model.flat.read(), "others": list(others)}
             memory["best"] = best

@@ -1,4 +1,4 @@
-"""A client's part in smoothing answers: what it tells of its border, hop by hop, and what it remembers of it."""
+"""A client's part in smoothing answers: what it tells of its boundary, hop by hop, and what it remembers of it."""
 
 from typing import Any
 
@@ -7,7 +7,7 @@ import torch
 
 from fedgraft.contracts.abilities.smoothing import SmoothingTask, coded, means_in
 from fedgraft.contracts.values import SCORED_SPLITS
-from fedgraft.engine import border_codec
+from fedgraft.engine import boundary_codec
 from fedgraft.engine.client.client_memory import Memory
 from fedgraft.engine.client.contribution import Contribution
 from fedgraft.engine.client.own_secrets import noise_of
@@ -43,7 +43,7 @@ class Smoothing:
         task, kind, kept = self._plan.smoothing, message.kind, memory.get("smoothing")
         assert task is not None, "it was checked where it is called"
         if kind == "border":
-            return Message(kind, message.round, arrays={"border": border_codec.encode(task.border(data))})
+            return Message(kind, message.round, arrays={"border": boundary_codec.encode(task.boundary(data))})
         if kind == "smooth":
             assert module is not None, "the model comes with it"
             memory["smoothing"] = self._begun(client, message, task, data, module)

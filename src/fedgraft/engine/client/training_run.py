@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from torch import Tensor
 
-from fedgraft.contracts import Correction, Draw, HiddenPenalty, Penalty, Projection, StructurePenalty
+from fedgraft.contracts import Batch, Correction, HiddenPenalty, Penalty, Projection, StructurePenalty
 from fedgraft.engine.training import Moments
 from fedgraft.errors import DivergedError
 from fedgraft.wire.layouts import Arrays
@@ -21,7 +21,7 @@ class Walk:
     made: int = 0
     blocks: list[int] = field(default_factory=list)
     block: int = 0
-    draws: list[Draw] = field(default_factory=list)
+    draws: list[Batch] = field(default_factory=list)
 
 
 class Hooks(NamedTuple):

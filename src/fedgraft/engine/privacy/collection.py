@@ -34,7 +34,7 @@ class Collection(ABC):
 
     @property
     def hides(self) -> bool:
-        """Whether anything of a client is hidden: then it answers once, and its memory is sealed."""
+        """Whether anything of a client is hidden: then it answers once, and its memory is encrypted."""
         return self.noisy or self.assurance > Assurance.NONE
 
     def check_clients(self, clients: int) -> None:

@@ -1,6 +1,6 @@
 """Rows of nodes that are added up over clients: what each is told of the sum, and what it adds.
 
-The sum has a row for each node of all borders. A client adds the row of each node of its own where that node's
+The sum has a row for each node of all boundaries. A client adds the row of each node of its own where that node's
 neighbours elsewhere are, so that the server learns, for each node, the sum of its neighbours' rows and none of them;
 of a node with a single neighbour elsewhere that is this neighbour's row.
 """
@@ -17,7 +17,7 @@ from fedgraft.errors import BeyondLimitError, ClientError
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
 
 DEGREES, PLACES, COUNTS = "sum.degrees", "sum.places", "sum.counts"
-"""Names of arrays: how many neighbours elsewhere each node of a border has, in which rows of the sum these are, and how
+"""Names of arrays: how many neighbours elsewhere each node of a boundary has, in which rows of the sum these are, and how
 many times each counts."""
 ROWS, MOST = "rows", "most"
 """Names of scalars: how many rows the sum has, and how many times rows count together at one place at most."""
@@ -61,7 +61,7 @@ def check_places(told: Arrays, rows: float, most: float, nodes: int, width: int)
     if not (most >= 0 and float(most).is_integer() and bits_of(int(most)) <= MOST_BITS):
         raise BeyondLimitError(f"rows that count {most:g} times: numbers of a sum may have {MOST_BITS} bits at most")
     if len(degrees) != nodes or int(degrees.sum(dtype=np.int64)) != len(places):
-        raise ClientError(f"{len(places)} places for {len(degrees)} rows, of a border of {nodes} nodes")
+        raise ClientError(f"{len(places)} places for {len(degrees)} rows, of a boundary of {nodes} nodes")
     if len(counts) not in (0, len(places)) or int(places.max(initial=0)) >= max(rows, 1):
         raise ClientError(f"places beyond the sum's {rows:g} rows, or other counts than places")
 

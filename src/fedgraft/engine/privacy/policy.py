@@ -22,7 +22,7 @@ class Policy:
             "statistics", "evaluation", "smoothing", "matching", "masking".
         capabilities: what messages may tell of a client: "features", "states", "labels", "answers", "rows", "users",
             "ids", "columns", "sizes", "class_counts", "sums", "prototypes", "losses", "scores", "update".
-        least_examples: training examples, >= 0, that a client must have to take part; 0 = any number.
+        min_examples: training examples, >= 0, that a client must have to take part; 0 = any number.
         least_of_class: training examples, >= 0, that each class must have which the client has any of, and each user
             where it tells of users, for counts, sums and means over these to leave; 0 = any number. What leaves in
             masked sums is not meant.
@@ -44,7 +44,7 @@ class Policy:
 
     purposes: tuple[str, ...] | None = None
     capabilities: tuple[str, ...] | None = None
-    least_examples: int = 0
+    min_examples: int = 0
     least_of_class: int = 0
     networks: tuple[str, ...] | None = None
     most_parameters_per_example: float = 0.0
@@ -64,7 +64,7 @@ class Policy:
                         f"policy.{name} must be of {', '.join(known)}; got {word!r}.{nearest(str(word), known)}"
                     )
         require_one_of("policy.secure_sum", self.secure_sum, (REQUIRED, SIGNED, "allowed", NEVER))
-        for name in ("least_examples", "least_of_class", "most_rounds", "least_cohort"):
+        for name in ("min_examples", "least_of_class", "most_rounds", "least_cohort"):
             value = getattr(self, name)
             require(type(value) is int and value >= 0, f"policy.{name}", "a whole number >= 0", value)
         queries = self.queries_per_round

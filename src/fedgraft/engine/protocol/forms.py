@@ -90,7 +90,7 @@ class MaskedForm(AddedForm):
     """Parts of sums are masked: orders bring what neighbours have sealed, and replies tell what a sum tells."""
 
     def _ordered(self, added: Addition) -> Layout:
-        return joined(super()._ordered(added), MaskLayouts.of(self._plan).sealed)
+        return joined(super()._ordered(added), MaskLayouts.of(self._plan).encrypted)
 
     def tells(self, row: MessageKind) -> set[str]:
         """Return what a masked sum tells of a client all the same."""

@@ -153,8 +153,8 @@ class Gate:
 
     def _too_few(self, examples: int) -> str:
         policy = self._policy
-        if examples < policy.least_examples:
-            return f"{examples} training examples are fewer than policy.least_examples = {policy.least_examples}"
+        if examples < policy.min_examples:
+            return f"{examples} training examples are fewer than policy.min_examples = {policy.min_examples}"
         most = policy.most_parameters_per_example
         if most and self._plan.connected and self.parameters > most * examples:
             return (

@@ -44,7 +44,7 @@ class MaskLayouts:
         return (VARIABLE if self.peers == VARIABLE else -(-self.peers // 8),)
 
     @property
-    def sealed(self) -> Layout:
+    def encrypted(self) -> Layout:
         """Layout of what neighbours have sealed for a client, in the order for its part of a sum."""
         boxes = Spec(BOXES, "uint8", (self.peers, BOX_BYTES))
         return Layout((Spec(PRESENT, "uint8", self._marks), boxes))

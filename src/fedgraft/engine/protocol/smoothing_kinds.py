@@ -3,7 +3,7 @@
 from collections.abc import Callable
 from typing import Final
 
-from fedgraft.engine import border_codec
+from fedgraft.engine import boundary_codec
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.halo_sums import MOST, PLACED, ROWS
 from fedgraft.engine.protocol.capabilities_of import of_arrays
@@ -31,7 +31,7 @@ def _model(plan: Plan) -> Layout:
 
 
 def _rows(plan: Plan) -> Layout:
-    """Rows of a border."""
+    """Rows of a boundary."""
     return Layout((Spec("rows", "int8", (VARIABLE, plan.row_width)),))
 
 
@@ -54,7 +54,7 @@ def _spent_once(plan: Plan) -> int:
     return 1 if plan.privacy.answers else 0
 
 
-BORDER: Final = MessageKind(
+BOUNDARY: Final = MessageKind(
     "border",
     13,
     "smoothing",
@@ -62,7 +62,7 @@ BORDER: Final = MessageKind(
     asked=_smooths,
     rounds=Rounds.BEFORE,
     once=_hidden,
-    reply=Reply(layout=lambda plan: border_codec.LAYOUT, tells=lambda plan: {"rows"} if plan.row_width else set()),
+    reply=Reply(layout=lambda plan: boundary_codec.LAYOUT, tells=lambda plan: {"rows"} if plan.row_width else set()),
 )
 SMOOTH: Final = MessageKind(
     "smooth",
@@ -140,4 +140,4 @@ SMOOTHED: Final = MessageKind(
     reply=Reply(layout=scored_sums, tells=lambda plan: set(plan.task.sums_tell)),
     added=Addition(SMOOTHED_SCORES, coded_arrays, bounds=coded_scores),
 )
-KINDS: Final = (BORDER, SMOOTH, HOP, SUMS, TALLY, CHOICE, SMOOTHED)
+KINDS: Final = (BOUNDARY, SMOOTH, HOP, SUMS, TALLY, CHOICE, SMOOTHED)

@@ -65,7 +65,7 @@ class RunState:
             "test", "sums": {split: sums}, "scores": {client: {split: score}}, "models": {group: parameters}}.
         best_after_steps: the same of the clients' models after local steps, without models; {} until there is one.
         finished: which limit ended the run; "" while it goes on.
-        borders: the fields of `smoothing.Joined`, where answers are smoothed after training; else {}.
+        boundaries: the fields of `smoothing.Joined`, where answers are smoothed after training; else {}.
         smoothed: {"choice", "before": {split: score}, "failed": {client: reason}} once they are, and "layer", what
             was fitted to them, where it was; written by
             `AfterTraining` alone.
@@ -101,7 +101,7 @@ class RunState:
     best: dict[str, Any] = field(default_factory=dict)
     best_after_steps: dict[str, Any] = field(default_factory=dict)
     finished: str = ""
-    borders: dict[str, Array] = field(default_factory=dict)
+    boundaries: dict[str, Array] = field(default_factory=dict)
     smoothed: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:

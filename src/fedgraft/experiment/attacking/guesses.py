@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from fedgraft.contracts import Draw, Indices
+from fedgraft.contracts import Batch, Indices
 from fedgraft.contracts.abilities.auditing import AuditedTask
 from fedgraft.contracts.task import example_losses
 from fedgraft.engine.plan import Plan
@@ -35,7 +35,7 @@ def losses_of(plan: Plan, module: torch.nn.Module, shard: Any, shared: Any, rows
     probe = task.marked(probe, rows, label, np.ones(len(rows), bool))
     data = plan.task.prepare(probe, shared)
     with torch.no_grad():
-        found = plan.task.loss(module.eval(), data, Draw(np.arange(len(rows))), None)
+        found = plan.task.loss(module.eval(), data, Batch(np.arange(len(rows))), None)
     losses = np.empty(len(rows))
     losses[np.argsort(rows, kind="stable")] = example_losses(found).numpy(force=True)
     return losses

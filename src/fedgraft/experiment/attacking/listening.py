@@ -9,15 +9,15 @@ import numpy as np
 
 from fedgraft.contracts import PoissonSelector
 from fedgraft.engine.plan import PROGRESS_STEPS, Plan
-from fedgraft.engine.server.rounds.arrivals import Arrived
+from fedgraft.engine.server.rounds.arrivals import ArrivedUpdates
 from fedgraft.engine.server.rounds.broadcast import Broadcast
 from fedgraft.engine.server.rounds.merging import Merging
-from fedgraft.engine.server.rounds.trained import TOGETHER
+from fedgraft.engine.server.rounds.train_replies import TOGETHER
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.sums.noised_replies import LENGTH
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
-from fedgraft.experiment.running.baselines import local_runtime
+from fedgraft.experiment.running.baseline_scores import local_runtime
 from fedgraft.experiment.running.loops import running
 from fedgraft.wire.layouts import Arrays
 
@@ -49,7 +49,7 @@ class _Listening(Merging):
         self._experiment, self._heard = experiment, heard
         self._length = np.array(experiment.plan.privacy.clip)
 
-    def merge(self, state: RunState, arrived: Arrived) -> tuple[bool, Arrived]:
+    def merge(self, state: RunState, arrived: ArrivedUpdates) -> tuple[bool, ArrivedUpdates]:
         """Note the sum and the state that its model was of."""
         trained, plan = arrived.trained, self._experiment.plan
         if TOGETHER in trained.uploads:

@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from fedgraft.contracts import Outcome, Selection, Selector, View
 from fedgraft.contracts.abilities.auditing import AuditedTask
 from fedgraft.engine.server.loop.stopping import Stopping
-from fedgraft.engine.server.rounds.trained import TOGETHER
+from fedgraft.engine.server.rounds.train_replies import TOGETHER
 from fedgraft.experiment.attacking.guesses import audited_task
-from fedgraft.experiment.running.baselines import local_runtime
+from fedgraft.experiment.running.baseline_scores import local_runtime
 from fedgraft.experiment.running.loops import running
 from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.wire.layouts import Arrays

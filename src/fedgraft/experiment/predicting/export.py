@@ -11,7 +11,7 @@ from typing import Any, Final
 import torch
 
 from fedgraft.contracts.abilities.plain import PlainModel, PlainTask, Tensors
-from fedgraft.contracts.data import Data, FittedData
+from fedgraft.contracts.data import AgreedData, Data
 from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.parts import has
 from fedgraft.errors import InputError
@@ -39,7 +39,7 @@ _READ: Final = """
 Features are made of the columns of the training data by `features(table)` of `features.py`{edges}, which needs pandas.
 """
 _DECIDED: Final = """
-The class {rare!r}{label} is answered where its probability, by softmax of the outputs, is at least {least:.6g}: the
+The class {positive_class!r}{label} is answered where its probability, by softmax of the outputs, is at least {least:.6g}: the
 threshold with the largest F1 on validation.
 """
 _SMOOTHED: Final = """
@@ -89,7 +89,9 @@ def export(run: FinishedRun, folder: Path, client: str | None = None) -> None:
 def _decided(run: FinishedRun) -> str:
     """Return which class of which label is answered where it is not the likeliest."""
     return "".join(
-        _DECIDED.format(rare=each.rare, least=each.least, label=f" of {each.label!r}" * bool(each.label))
+        _DECIDED.format(
+            positive_class=each.positive_class, least=each.least, label=f" of {each.label!r}" * bool(each.label)
+        )
         for each in thresholds_of(run, None)
     )
 
@@ -121,14 +123,14 @@ def _plain(run: FinishedRun, client: str | None) -> PlainModel:
 
 def _as_read(task: Any, data: Data[Any]) -> Any:
     """Return the task without options that have no effect on how data are read."""
-    void = data.void if isinstance(data, FittedData) else {}
+    void = data.void if isinstance(data, AgreedData) else {}
     return replace(task, **{name: value for name, value in void.items() if hasattr(task, name)}) if void else task
 
 
 def _features(run: FinishedRun, client: str | None) -> str:
     """Return a module that makes features of the user's columns; "" where there is nothing to make."""
     data, shard = run.experiment.data, None if client is None else run.shards[run.number(client)]
-    return data.plain(run.plan.task, shard) if isinstance(data, FittedData) else ""
+    return data.plain(run.plan.task, shard) if isinstance(data, AgreedData) else ""
 
 
 def _bytes(tensors: Tensors) -> bytes:

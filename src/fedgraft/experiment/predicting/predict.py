@@ -120,17 +120,17 @@ def _answered(
         shard = reader.client_shard(run.plan.task, its_own)
         deriving = run.plan.task.ability(DerivingTask)
         shards: Sequence[Any] = [deriving.derived(shard, None) if deriving else shard]
-        names, newcomer = ["own"], run.newcomers_model(f"--{own_tables[0]}")
+        names, new_node = ["own"], run.newcomers_model(f"--{own_tables[0]}")
     else:
-        shards, names, newcomer = run.shards, run.names, None
+        shards, names, new_node = run.shards, run.names, None
         if isinstance(run, SiteRun):
             question_tables |= run.elsewhere
         else:
             everybody = Everybody(shards, run.memory, run.answering_model)
     answers: list[pd.DataFrame] = []
     for number, questions in task.questions(shards, question_tables).items():
-        remembered = run.memory(number) if newcomer is None else run.newcomer_memory
-        module = run.answering_model(number) if newcomer is None else client_model(run.plan, shards[0], {}, newcomer)
+        remembered = run.memory(number) if new_node is None else run.newcomer_memory
+        module = run.answering_model(number) if new_node is None else client_model(run.plan, shards[0], {}, new_node)
         asked = questions.asked
         if everybody:
             asked = task.informed(asked, everybody)

@@ -19,7 +19,7 @@ import tomli_w
 
 from fedgraft import wire
 from fedgraft.contracts.abilities.matching import CLIENTS, ELSEWHERE, KNOWN_ELSEWHERE
-from fedgraft.contracts.data import Neighbours
+from fedgraft.contracts.data import PeerClients
 from fedgraft.engine.client.client_rows import shared_in
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError, WireError
@@ -55,7 +55,7 @@ def write_site_run(
     name: str,
     data: Sequence[str],
     digest: str,
-    neighbours: Neighbours | None = None,
+    neighbours: PeerClients | None = None,
 ) -> None:
     """Store what a run leaves a client, where only the owner can read it; what was there of the same run is replaced.
 
@@ -82,7 +82,7 @@ def write_site_run(
     origin = {**origin_of(experiment.recipe.sections, ()), "clients": {name: digest}}
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     contents = {
-        MEMORY: disk.sealed(wire.pack({"memory": memory, "set_up": set_up})),
+        MEMORY: disk.encrypted(wire.pack({"memory": memory, "set_up": set_up})),
         MODEL: model,
         SUMMARY: summary,
         ORIGIN: disk.json_table(origin),
@@ -91,7 +91,7 @@ def write_site_run(
     }
     if neighbours is not None and neighbours.addresses is not None:
         known: Any = {"clients": list(neighbours.clients), "addresses": {**neighbours.addresses}}
-        contents[NEIGHBOURS] = disk.sealed(wire.pack(known))
+        contents[NEIGHBOURS] = disk.encrypted(wire.pack(known))
     disk.replace(folder, contents, disk.PRIVATE)
     note_made(experiment.recipe.sections)
 
@@ -189,17 +189,17 @@ class SiteRun(FinishedRun):
 
     @cached_property
     def _kept(self) -> dict[str, bytes]:
-        tree = self._unsealed(MEMORY)
+        tree = self._unencrypted(MEMORY)
         return {name: bytes(tree[name]) for name in ("memory", "set_up")}
 
     @property
-    def _neighbours(self) -> Neighbours | None:
+    def _neighbours(self) -> PeerClients | None:
         if not (self.run_folder.folder / NEIGHBOURS).is_file():
             return None
-        tree = self._unsealed(NEIGHBOURS)
-        return Neighbours(tuple(tree["clients"]), tree["addresses"])
+        tree = self._unencrypted(NEIGHBOURS)
+        return PeerClients(tuple(tree["clients"]), tree["addresses"])
 
-    def _unsealed(self, name: str) -> Any:
+    def _unencrypted(self, name: str) -> Any:
         path = self.run_folder.folder / name
         try:
             return wire.unpack(disk.unsealed(disk.read_bytes(path)))

@@ -19,13 +19,13 @@ class Threshold:
 
     Args:
         label: name of the label where an example has several; "" where it has one.
-        rare: name of the rarer class.
+        positive_class: name of the rarer class.
         other: of the other one.
         least: the probability.
     """
 
     label: str
-    rare: str
+    positive_class: str
     other: str
     least: float
 
@@ -33,7 +33,7 @@ class Threshold:
 def threshold_of(run: FinishedRun) -> tuple[str, float] | None:
     """Return the rarer class and the threshold of a run whose examples have one label; None where there is none."""
     found = [each for each in thresholds_of(run, None) if not each.label]
-    return (found[0].rare, found[0].least) if found else None
+    return (found[0].positive_class, found[0].least) if found else None
 
 
 def thresholds_of(run: FinishedRun, wanted: float | None) -> list[Threshold]:
@@ -62,13 +62,13 @@ def decided(columns: Mapping[str, Array], thresholds: Iterable[Threshold]) -> di
     answers = dict(columns)
     for each in thresholds:
         behind = f"_{each.label}" if each.label else ""
-        rare, other = f"{SHARE}{each.rare}{behind}", f"{SHARE}{each.other}{behind}"
-        if rare not in columns or other not in columns:
+        positive_class, other = f"{SHARE}{each.positive_class}{behind}", f"{SHARE}{each.other}{behind}"
+        if positive_class not in columns or other not in columns:
             continue
-        found = np.asarray(columns[rare]) >= each.least
-        names = np.array([other.removeprefix(SHARE).removesuffix(behind), each.rare], dtype=object)
+        found = np.asarray(columns[positive_class]) >= each.least
+        names = np.array([other.removeprefix(SHARE).removesuffix(behind), each.positive_class], dtype=object)
         answers[f"class{behind}"] = names[found.astype(np.int64)]
-        answers[f"probability{behind}"] = np.where(found, columns[rare], columns[other])
+        answers[f"probability{behind}"] = np.where(found, columns[positive_class], columns[other])
     return answers
 
 
@@ -77,4 +77,4 @@ def _decisions(run: FinishedRun) -> dict[str, Any]:
     if not (run.run_folder.folder / SUMMARY).is_file():
         return {}
     summary = run.run_folder.summary()
-    return {"": summary["decision"]} if summary.get("decision") else dict(summary.get("decisions", {}))
+    return {"": summary["threshold"]} if summary.get("threshold") else dict(summary.get("thresholds", {}))

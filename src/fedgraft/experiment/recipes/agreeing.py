@@ -7,7 +7,7 @@ from typing import Any
 
 from fedgraft import wire
 from fedgraft.contracts import Task
-from fedgraft.contracts.data import FittedData
+from fedgraft.contracts.data import AgreedData
 from fedgraft.contracts.task import ClassCounts
 from fedgraft.errors import InputError
 
@@ -27,7 +27,7 @@ class Agreed:
         published: what each client has, unpacked.
     """
 
-    data: FittedData[Any]
+    data: AgreedData[Any]
     task: Task[Any, Any]
     notes: Sequence[str]
     sizes: Mapping[int, tuple[int, int]]
@@ -35,7 +35,7 @@ class Agreed:
     published: Sequence[Any]
 
     @property
-    def named_data(self) -> FittedData[Any]:
+    def named_data(self) -> AgreedData[Any]:
         """The data set where nobody has all data, which then names the columns that clients have alike."""
         return self.data.named(self.published)
 
@@ -56,7 +56,7 @@ class Agreed:
         return self.task
 
 
-def agree(task: Task[Any, Any], data: FittedData[Any], published: Mapping[int, bytes]) -> Agreed:
+def agree(task: Task[Any, Any], data: AgreedData[Any], published: Mapping[int, bytes]) -> Agreed:
     """Return what clients agree on, from what each has published, packed; what a recipe says already stays.
 
     Raises `InputError` for what no client can have published, and where they differ in what must be alike.

@@ -6,7 +6,7 @@ from typing import Any
 
 from fedgraft.contracts import Codec, RowCodec, Task
 from fedgraft.contracts.abilities.matching import MatchedData
-from fedgraft.contracts.abilities.sealing import SealedTask
+from fedgraft.contracts.abilities.row_encryption import EncryptedRowsTask
 from fedgraft.contracts.abilities.tasks import HaloTask, PublishingTask
 from fedgraft.contracts.data import Data
 from fedgraft.engine.plan import Plan
@@ -51,7 +51,7 @@ def build_rows(recipe: Recipe, task: Task[Any, Any]) -> Codec[Any]:
             "[rows] is for what clients tell each other of nodes; in this experiment they tell nothing: "
             "leave it out, or rows.name = 'identity'."
         )
-    _check_sealed(rows, recipe.section("rows", default="identity"), task)
+    _check_encrypted(rows, recipe.section("rows", default="identity"), task)
     try:
         rows.init(statistics)
     except InputError as error:  # of a codec that needs to know how many rows there are
@@ -60,25 +60,25 @@ def build_rows(recipe: Recipe, task: Task[Any, Any]) -> Codec[Any]:
 
 
 def sealed_by_data(recipe: Recipe, plan: Plan, data: Data[Any]) -> Plan:
-    """Return the plan with sealed rows where sites match ids, which the server does not learn, unless it is said.
+    """Return the plan with encrypted rows where sites match ids, which the server does not learn, unless it is said.
 
     Where that cannot be, a note says why.
     """
-    task, said = plan.task.ability(SealedTask), "encrypted_rows" in recipe.section("exchange")
+    task, said = plan.task.ability(EncryptedRowsTask), "encrypted_rows" in recipe.section("exchange")
     if said or not (isinstance(data, MatchedData) and data.matches and task and task.hands_on):
         return plan
     try:
-        sealed = plan.task.sealing()
-        return replace(plan, task=sealed, rows=build_rows(recipe, sealed))
+        encrypted = plan.task.sealing()
+        return replace(plan, task=encrypted, rows=build_rows(recipe, encrypted))
     except InputError as error:
         LOG.warning(f"The server can read what sites tell each other of nodes, though it learns no ids: {error}")
         return plan
 
 
-def _check_sealed(rows: Codec[Any], section: Section, task: Task[Any, Any]) -> None:
-    """Raise `InputError` for a codec that cannot code each row by itself, where rows are sealed."""
-    sealed = task.ability(SealedTask)
-    if sealed and sealed.seals and not isinstance(rows, RowCodec):
+def _check_encrypted(rows: Codec[Any], section: Section, task: Task[Any, Any]) -> None:
+    """Raise `InputError` for a codec that cannot code each row by itself, where rows are encrypted."""
+    encrypted = task.ability(EncryptedRowsTask)
+    if encrypted and encrypted.seals and not isinstance(rows, RowCodec):
         known = [name for name in discovery.names("codecs") if issubclass(discovery.find("codecs", name), RowCodec)]
         allowed = f"one of {', '.join(known)}, which code each row by itself, where exchange.encrypted_rows is true"
         raise InputError(f"rows.name must be {allowed}; got {section['name']!r}.")

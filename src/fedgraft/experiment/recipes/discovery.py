@@ -29,12 +29,12 @@ from fedgraft.contracts import (
     Task,
 )
 from fedgraft.contracts.answers import Answers
+from fedgraft.contracts.baseline import Baseline
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.encoder import Encoder
 from fedgraft.contracts.exchange import Exchange
 from fedgraft.contracts.inputs import Inputs
 from fedgraft.contracts.loss import Objective
-from fedgraft.contracts.yardstick import Yardstick
 from fedgraft.errors import InputError, require_one_of, unknown
 from fedgraft.experiment.recipes.method_names import FAMILIES, PACKAGES, entry_points, files, names, one_line, presets
 from fedgraft.experiment.recipes.option_names import named_as_in_recipes
@@ -57,7 +57,7 @@ CONTRACTS: dict[str, type[Any]] = {
     "exchanges": Exchange,
     "answers": Answers,
     "data": Data,
-    "yardsticks": Yardstick,
+    "baselines": Baseline,
     "runtimes": RuntimeOptions,
 }
 """Every family, and what its classes are."""

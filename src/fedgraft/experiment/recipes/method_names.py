@@ -34,7 +34,7 @@ PACKAGES = {
             "exchanges",
             "answers",
             "data",
-            "yardsticks",
+            "baselines",
         )
     },
     "runtimes": "fedgraft.runtimes",

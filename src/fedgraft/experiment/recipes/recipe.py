@@ -37,7 +37,7 @@ RENAMED = {"sharing.averaging": "evaluation.averaging"}
 """{earlier name of an option: its name now}; recipes and stored runs may have either."""
 EXTENDS = "extends"
 """Key of the recipe that a file starts from."""
-_NAMED = frozenset((*METHODS, "name", "codecs", "yardsticks", "module"))
+_NAMED = frozenset((*METHODS, "name", "codecs", "baselines", "module"))
 """Keys under which a class may be named."""
 _ALTERNATIVE = '[alternatives.{section}."*"]'
 _LIMITS = ("rounds", "patience")

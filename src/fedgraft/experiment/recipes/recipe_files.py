@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from fedgraft.errors import InputError, unknown
-from fedgraft.experiment.recipes.here import whole
+from fedgraft.experiment.recipes.relative_paths import whole
 
 
 def recipes() -> dict[str, str]:

@@ -79,7 +79,7 @@ class TopLevel:
         seed: of all randomness, >= 0; equal seeds give equal bits.
         rounds: most rounds, >= 1.
         patience: rounds without a better validation score after which a run ends, >= 0; 0 = it never ends so.
-        yardsticks: names of what the model is held against; "local_only", "centralised" and "centralised_cut" train it
+        baselines: names of what the model is held against; "local_only", "centralised" and "centralised_cut" train it
             by each client alone, in one place, and there without edges between clients. Unset: those of the task that
             cost little.
         alternatives: options of other sections, rounds and patience to take in place of the recipe's where a section
@@ -90,7 +90,7 @@ class TopLevel:
     seed: int = 1
     rounds: int = 60
     patience: int = 0
-    yardsticks: tuple[str, ...] | None = None
+    baselines: tuple[str, ...] | None = None
     alternatives: dict[str, Any] = field(default_factory=dict)
 
 

@@ -10,7 +10,7 @@ from fedgraft.errors import InputError, unknown
 from fedgraft.experiment.recipes.sections import METHODS, SETTINGS, STAGES, Section
 
 FREE: Final = (
-    *("recipe", "description", "seed", "rounds", "patience", "yardsticks"),
+    *("recipe", "description", "seed", "rounds", "patience", "baselines"),
     *("evaluation.every", "evaluation.sample", "evaluation.averaging", "evaluation.keep"),
     *("selector", "aggregation", "server_optimizer", "safeguards"),
     *("dropout", "clock", "checkpoint", "runtime", "budget", "policy"),

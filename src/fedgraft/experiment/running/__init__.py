@@ -1,1 +1,1 @@
-"""Experiments being run: loaded, trained, followed, summarised, beside yardsticks."""
+"""Experiments being run: loaded, trained, followed, summarised, beside baselines."""

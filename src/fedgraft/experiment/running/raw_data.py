@@ -1,4 +1,4 @@
-"""A yardstick of bytes: what it would take to send every client's data once, compressed, and to train in one place.
+"""A baseline of bytes: what it would take to send every client's data once, compressed, and to train in one place.
 
 Counted is, client by client, the length of one message: its header, and behind it all that training in one place would
 need of the client's shard: features, edges, labels, splits, addresses of neighbours elsewhere. Left out is what only

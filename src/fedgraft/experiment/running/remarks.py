@@ -20,7 +20,7 @@ MOST = 0.5
 def remarks(plan: Plan, state: RunState, constants: Mapping[str, Mapping[str, float]]) -> list[str]:
     """Return sentences about what was kept, none where all is well.
 
-    `constants` are {yardstick: {split: score}}, of those that say the same of everything and were scored.
+    `constants` are {baseline: {split: score}}, of those that say the same of everything and were scored.
     """
     sums = state.best.get("sums", {})
     if count := _of_one_class(sums.get("validation", {})):
@@ -102,7 +102,7 @@ def _at_chance(plan: Plan, state: RunState, sums: Sums, constants: Mapping[str, 
     for name, scores in constants.items():
         value = scores.get("validation", math.nan)
         if (score <= value) if task.better == "higher" else (score >= value):
-            return f"{task.metric} {score:.4f} on validation, where the yardstick {name} has {value:.4f}"
+            return f"{task.metric} {score:.4f} on validation, where the baseline {name} has {value:.4f}"
     return ""
 
 

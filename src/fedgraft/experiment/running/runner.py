@@ -25,9 +25,9 @@ from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.own_parameters import joined
 from fedgraft.experiment.policies import require_allowed
 from fedgraft.experiment.recipes.option_names import named_as_in_recipes
-from fedgraft.experiment.running import baselines, portable
-from fedgraft.experiment.running.baselines import STAGE
-from fedgraft.experiment.running.longer import Stored, reopened, with_rounds
+from fedgraft.experiment.running import baseline_scores, portable
+from fedgraft.experiment.running.baseline_scores import STAGE
+from fedgraft.experiment.running.extend_run import Stored, reopened, with_rounds
 from fedgraft.experiment.running.loops import loop_of, running
 from fedgraft.experiment.running.recorder import Recorder, Silent, Watcher
 from fedgraft.experiment.running.remarks import stale_scores
@@ -238,7 +238,7 @@ def _loaded(experiment: Experiment) -> tuple[Experiment, Sequence[Any]]:
     shards = experiment.shards()
     if isinstance(shards, Shards) and len(shards) >= VERY_MANY and not experiment.settings.evaluation.sample:
         LOG.warning(
-            f"Each scoring makes the data of all {len(shards):,} clients, and yardsticks need all at once; "
+            f"Each scoring makes the data of all {len(shards):,} clients, and baselines need all at once; "
             "evaluation.sample=100 scores a hundred clients, the same ones in every round."
         )
     experiment = experiment.fitted(shards)
@@ -309,7 +309,7 @@ def _finish(
     root = root_in(run_folder.folder, experiment) if run_folder and at_sites else b""
     # First, or a signal could end the start of a worker half-way.
     with deferred() as interrupted, running(experiment, shards, site_runtime, root=root) as (loop, runtime):
-        raw_data = (lambda: None) if at_sites else cache(lambda: baselines.raw_data(shards))
+        raw_data = (lambda: None) if at_sites else cache(lambda: baseline_scores.raw_data(shards))
         recorder = Recorder(loop, runtime, run_folder, experiment, watcher, interrupted, raw_data, at_sites)
         if stored is None:
             STAGE.info("preparing %s clients", f"{len(shards):,}")

@@ -23,7 +23,7 @@ class _Named:
 
 
 def stopped_summary(run_folder: RunFolder) -> dict[str, Any] | None:
-    """Return the summary of a run that has not finished, without yardsticks; None where nothing is stored yet.
+    """Return the summary of a run that has not finished, without baselines; None where nothing is stored yet.
 
     No data are loaded. A note says that there is more to come.
     """
@@ -34,7 +34,7 @@ def stopped_summary(run_folder: RunFolder) -> dict[str, Any] | None:
     names = list(run_folder.origin()["clients"])
     if len(names) != len(state.profiles):
         names = [str(number) for number in range(len(state.profiles))]
-    experiment = replace(stored_experiment(run_folder), yardsticks=())
+    experiment = replace(stored_experiment(run_folder), baselines=())
     fingerprints = experiment.runtime.fingerprints(memories)
     LOG.warning(
         f"{run_folder.folder} has not finished: this is what it came to after round {state.round}; 'fedgraft resume "

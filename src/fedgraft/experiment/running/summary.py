@@ -17,7 +17,7 @@ from fedgraft.engine.server.run_state import AFTER_STEPS, RunState
 from fedgraft.errors import AllClientsFailedError
 from fedgraft.experiment.claims import claim_of
 from fedgraft.experiment.experiment import Experiment
-from fedgraft.experiment.running import baselines
+from fedgraft.experiment.running import baseline_scores
 from fedgraft.experiment.running.data_table import described
 from fedgraft.experiment.running.remarks import remarks, stale_scores, survival
 from fedgraft.wire.layouts import Arrays, digest
@@ -36,7 +36,7 @@ def summarise(
 
     Where clients' data are not `here` but at nodes of a federation, `shards` tell their names alone. "scored" is the
     size of the sample of clients that scores are of, 0 where they are of all; "test_per_client" then holds the clients
-    of the sample, and yardsticks see their data alone. It, "test_plain_mean" and "measures" are of the models that the
+    of the sample, and baselines see their data alone. It, "test_plain_mean" and "measures" are of the models that the
     run keeps, as "test_at_best_validation" is; "validation" and "test" are of the last round. Where clients keep models
     of their own, the digest covers the fingerprints of what they remember as well, but at sites, which keep these to
     themselves. A score that lacks clients, and the test score of a client that could not be scored, are None. Raises
@@ -51,8 +51,8 @@ def summarise(
         for client in (scored if sampled else range(len(shards)))
     }
     known = [score for score in by_client.values() if score is not None] if state.best["sums"] else []
-    yardsticks = baselines.scores(experiment, [shards[client] for client in scored] if sampled else shards)
-    alone = baselines.client_alone(experiment, state, shards) if here else None
+    baselines = baseline_scores.scores(experiment, [shards[client] for client in scored] if sampled else shards)
+    alone = baseline_scores.client_alone(experiment, state, shards) if here else None
     return {
         "recipe": experiment.recipe.name,
         "dataset": experiment.recipe.sections["data"]["name"],
@@ -68,7 +68,7 @@ def summarise(
         "test_at_best_validation": _number(state.best.get("test")),
         "measures": _measures(experiment.plan, state),
         **_decision(experiment.plan, state),
-        "remarks": _remarks(experiment, state, yardsticks, here),
+        "remarks": _remarks(experiment, state, baselines, here),
         "test_per_client": by_client,
         "test_plain_mean": mean(known) if known else None,
         "bytes": {"total": state.bytes["down"] + state.bytes["up"], **state.bytes},
@@ -83,20 +83,20 @@ def summarise(
         "survives": _survives(experiment, state),
         "digest": _digest(experiment.plan, state, fingerprints),
         "curve": [[_number(point[key]) for key in CURVE] for point in state.curve],
-        "yardsticks": _numbers({name: values["test"] for name, values in yardsticks.items()}),
-        "local_yardsticks": baselines.local(yardsticks),
+        "baselines": _numbers({name: values["test"] for name, values in baselines.items()}),
+        "local_baselines": baseline_scores.local(baselines),
         "data": described(shards) if here else None,
-        "raw_data_bytes": baselines.raw_data(shards) if here else None,
+        "raw_data_bytes": baseline_scores.raw_data(shards) if here else None,
         "client_alone": None if alone is None else _numbers(alone),
     }
 
 
 def _remarks(
-    experiment: Experiment, state: RunState, yardsticks: Mapping[str, baselines.Scores], here: bool
+    experiment: Experiment, state: RunState, baselines: Mapping[str, baseline_scores.Scores], here: bool
 ) -> list[str]:
     """Sentences about what is kept, and what it is not held against."""
-    said = remarks(experiment.plan, state, baselines.constant(yardsticks))
-    missing = baselines.not_tried(experiment, state) if here else ""
+    said = remarks(experiment.plan, state, baseline_scores.constant(baselines))
+    missing = baseline_scores.not_tried(experiment, state) if here else ""
     survived = survival(experiment.recipe.sections["aggregation"]["name"], _survives(experiment, state))
     last = LAST if experiment.plan.collection.claims else ""
     home = (SEEN if here else UNSEEN) if experiment.plan.at_home else ""
@@ -118,7 +118,7 @@ def _decision(plan: Plan, state: RunState) -> dict[str, Any]:
     task, sums = plan.task, state.best.get("sums", {})
     if not isinstance(task, LabelledTask) or not sums:
         return {}
-    told = {"decision": task.labels.decision(sums), "decisions": task.labels.decisions(sums)}
+    told = {"threshold": task.labels.decision_threshold(sums), "thresholds": task.labels.decision_thresholds(sums)}
     return {name: value for name, value in told.items() if value}
 
 

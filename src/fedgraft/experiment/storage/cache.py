@@ -13,7 +13,7 @@ from typing import Any
 
 
 def folder(kind: str) -> Path:
-    """Return where the entries of a kind are, such as "yardsticks"."""
+    """Return where the entries of a kind are, such as "baselines"."""
     root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
     return Path(root) / "fedgraft" / kind
 

@@ -22,7 +22,7 @@ from scipy import sparse
 from fedgraft import wire
 from fedgraft.contracts.abilities.matching import KNOWN_ELSEWHERE, MatchedData
 from fedgraft.contracts.abilities.tasks import derived_shard
-from fedgraft.contracts.data import ClientTables, Data, FittedData, Neighbours, Purpose
+from fedgraft.contracts.data import AgreedData, ClientTables, Data, PeerClients, Purpose
 from fedgraft.engine.protocol.codes import SECRET
 from fedgraft.engine.protocol.transport import known_alike
 from fedgraft.errors import InputError, RefusedError, WireError, require_one_of
@@ -83,7 +83,7 @@ def write_client(path: Path, number: int, name: str, task: str, shard: Any, pack
         content = wire.pack(tree)
     except (TypeError, ValueError) as error:
         raise InputError(f"The data of client {name!r} cannot be written in a file: {error}") from error
-    whole = b"".join([_MAGIC, bytes([FORMAT]), disk.sealed(content)])
+    whole = b"".join([_MAGIC, bytes([FORMAT]), disk.encrypted(content)])
     disk.replace(path.parent, {path.name: whole}, disk.PRIVATE)
     return len(whole)
 
@@ -126,7 +126,7 @@ def packages_of(data: Data[Any]) -> tuple[str, ...]:
 
 
 def client_at(
-    experiment: Experiment, data: Sequence[str], number: int, name: str, neighbours: Neighbours | None = None
+    experiment: Experiment, data: Sequence[str], number: int, name: str, neighbours: PeerClients | None = None
 ) -> tuple[Any, str]:
     """Return a client's data at its site, and their fingerprint.
 
@@ -155,14 +155,14 @@ def client_at(
 
 
 def published_at(
-    experiment: Experiment, data: Sequence[str], number: int, name: str, neighbours: Neighbours | None = None
+    experiment: Experiment, data: Sequence[str], number: int, name: str, neighbours: PeerClients | None = None
 ) -> bytes | None:
     """Return what a client at its site publishes, packed, for all to agree on how data are read.
 
     None where that is known, or nothing is to be agreed on, as of a file of `fedgraft shard`. Arguments as `client_at`.
     """
     site = experiment.data
-    if not isinstance(site, FittedData) or experiment.agreement_known or Path(data[0]).suffix == SUFFIX:
+    if not isinstance(site, AgreedData) or experiment.agreement_known or Path(data[0]).suffix == SUFFIX:
         return None
     purpose = Purpose(name, number, experiment.seed, trains=True, neighbours=neighbours)
     tables = _site_tables(experiment.data, data, name)
@@ -181,7 +181,7 @@ def claimed_at(
     data: Sequence[str],
     number: int,
     name: str,
-    neighbours: Neighbours | None,
+    neighbours: PeerClients | None,
     secret: bytes,
     masks: Masks | None = None,
 ) -> bytes | None:
@@ -202,7 +202,7 @@ def claimed_at(
 
 
 def elsewhere_at(
-    experiment: Experiment, data: Sequence[str], number: int, name: str, neighbours: Neighbours
+    experiment: Experiment, data: Sequence[str], number: int, name: str, neighbours: PeerClients
 ) -> pd.DataFrame:
     """Return the nodes of others to which a site's edges were joined, as `MatchedData.elsewhere_at`.
 
@@ -230,7 +230,7 @@ def client_of_tables(
     tables: Mapping[str, str | Path],
     number: int,
     name: str,
-    neighbours: Neighbours | None = None,
+    neighbours: PeerClients | None = None,
 ) -> Any:
     """Return a client's data from its own tables, read as the recipe's data set reads those of all clients.
 

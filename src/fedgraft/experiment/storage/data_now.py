@@ -11,7 +11,7 @@ from typing import Any, get_args, get_type_hints
 from fedgraft.contracts.data import names_of
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
-from fedgraft.experiment.recipes.here import mapped
+from fedgraft.experiment.recipes.relative_paths import mapped
 from fedgraft.experiment.storage.data_notes import without_notes
 from fedgraft.experiment.storage.provenance import Origin, changed_clients, check_clients, named_by
 

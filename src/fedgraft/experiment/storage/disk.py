@@ -78,7 +78,7 @@ def fingerprint(content: bytes | memoryview) -> bytes:
     return hashlib.blake2b(content, digest_size=_FINGERPRINT_BYTES).digest()
 
 
-def sealed(content: bytes) -> bytes:
+def encrypted(content: bytes) -> bytes:
     """The content behind its own fingerprint."""
     return fingerprint(content) + content
 

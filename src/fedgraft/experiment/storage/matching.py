@@ -8,7 +8,7 @@ import numpy as np
 
 from fedgraft import wire
 from fedgraft.contracts.abilities.matching import MatchedData
-from fedgraft.contracts.data import Neighbours
+from fedgraft.contracts.data import PeerClients
 from fedgraft.contracts.values import Halo
 from fedgraft.errors import InputError, WireError
 from fedgraft.experiment.experiment import Experiment
@@ -101,7 +101,7 @@ def _checked(packed: Mapping[int, bytes], what: str, check: Callable[[int, Array
     return checked
 
 
-def joined_nodes(told: Mapping[int, bytes]) -> dict[int, Halo]:
+def cross_client_nodes(told: Mapping[int, bytes]) -> dict[int, Halo]:
     """Return {client: the nodes of others that its edges were joined to}, of what clients were told."""
     joined = {}
     for client, each in told.items():
@@ -125,13 +125,13 @@ def order_in(told: bytes) -> Arrays | None:
     return arrays if arrays.keys() == ORDER.names else None
 
 
-def neighbours_of(clients: tuple[str, ...], told: bytes) -> Neighbours:
+def neighbours_of(clients: tuple[str, ...], told: bytes) -> PeerClients:
     """Return what a site knows of the others; `told` is what the server made of its claims, b"" for nothing yet.
 
     Raises `InputError` for what no server can have made.
     """
     try:
-        return Neighbours(clients, _arrays(told) if told else None)
+        return PeerClients(clients, _arrays(told) if told else None)
     except WireError as error:
         raise InputError(f"The server has sent something that is no answer to edges to others: {error}.") from error
 
@@ -141,7 +141,7 @@ def write_told(path: Path, told: Mapping[int, bytes]) -> None:
     if told:
         path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         content = wire.pack({str(client): each for client, each in told.items()})
-        disk.replace(path.parent, {path.name: disk.sealed(content)}, disk.PRIVATE)
+        disk.replace(path.parent, {path.name: disk.encrypted(content)}, disk.PRIVATE)
 
 
 def read_told(path: Path) -> dict[int, bytes]:

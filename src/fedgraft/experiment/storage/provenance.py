@@ -28,7 +28,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.recipes.discovery import options_of
 from fedgraft.experiment.storage.folder_check import ENVIRONMENT
 
-FREE: Final = ("data", "runtime", "checkpoint", "budget", "description", "rounds", "patience", "yardsticks")
+FREE: Final = ("data", "runtime", "checkpoint", "budget", "description", "rounds", "patience", "baselines")
 """Options that may change between a run and its resumption; data are compared themselves, wherever they are now."""
 COMPUTING: Final = ("fedgraft", "torch", "numpy")
 """Libraries that a run's bits depend on."""

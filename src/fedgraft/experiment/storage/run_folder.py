@@ -24,7 +24,7 @@ from fedgraft import wire
 from fedgraft.engine.server.ledger import Entry
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import FedgraftError, InputError, WireError
-from fedgraft.experiment.recipes.here import from_here, whole_text
+from fedgraft.experiment.recipes.relative_paths import from_here, whole_text
 from fedgraft.experiment.seen_rows import Hashes, rows_in
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage import folder_check as folders
@@ -193,7 +193,7 @@ class RunFolder:
             }
             if self.has_checkpoint:
                 disk.keep_as(inner / STATE, inner / folders.BEFORE)
-            disk.replace(inner, {STATE: disk.sealed(wire.pack(content))})
+            disk.replace(inner, {STATE: disk.encrypted(wire.pack(content))})
             self._made = None
             kept = current | set(self._memories.values())
             for path in folders.memories(self.folder):

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from fedgraft import wire
 from fedgraft.contracts.abilities.matching import MatchedData
-from fedgraft.contracts.data import Neighbours
+from fedgraft.contracts.data import PeerClients
 from fedgraft.engine.protocol.codes import SECRET
 from fedgraft.engine.protocol.transport import keyed
 from fedgraft.errors import InputError, RefusedError, WireError, require
@@ -24,9 +24,9 @@ from fedgraft.experiment.storage.client_files import (
 from fedgraft.experiment.storage.data_notes import without_notes
 from fedgraft.experiment.storage.matching import CLAIMED, neighbours_of, order_in
 from fedgraft.experiment.storage.provenance import versions
+from fedgraft.wire.encrypted_rows import RowSeal
 from fedgraft.wire.layouts import Arrays, Tree
 from fedgraft.wire.masking import Masks
-from fedgraft.wire.sealed_rows import RowSeal
 from fedgraft.wire.tokens import SECRET_BYTES
 
 PUBLISHED: Final = "published"
@@ -45,7 +45,7 @@ AGREED: Final = {
         "class_names",
         "metapaths",
         "judged",
-        "rare",
+        "positive_class",
     ),
 }
 """Options of sections on which clients agree as a run begins, where the recipe does not say them."""
@@ -75,7 +75,7 @@ class Site:
     clients: tuple[str, ...] = ()
     secret: bytes = field(default=b"", repr=False)
     own_secret: bytes = field(default=b"", repr=False)
-    neighbours: Neighbours | None = field(default=None, init=False)
+    neighbours: PeerClients | None = field(default=None, init=False)
 
     def __post_init__(self) -> None:
         self.neighbours = neighbours_of(self.clients, b"")
@@ -119,7 +119,7 @@ class Site:
         return shard, {**about, "data": keyed(known, "data", self.digest.encode()).hex()} if known else about
 
     def seal(self, run: str) -> RowSeal:
-        """Return what rows are sealed with in a run, by its name."""
+        """Return what rows are encrypted with in a run, by its name."""
         return RowSeal(self.secret, run)
 
     def mask_root(self, run: str, nonce: bytes) -> bytes:
@@ -137,8 +137,8 @@ class Site:
         return hmac.digest(self.own_secret, purpose.encode() + nonce, "sha256")
 
     def _seals(self, own: Experiment) -> bool:
-        """Whether rows are sealed. Raises `InputError` where the secret for it is missing."""
-        if own.plan.sealed is None:
+        """Whether rows are encrypted. Raises `InputError` where the secret for it is missing."""
+        if own.plan.encrypted is None:
             return False
         if not self.secret:
             said = f"exchange.encrypted_rows = true needs the secret that all sites have in common: {LACKS_SECRET}"

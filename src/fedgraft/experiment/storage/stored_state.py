@@ -17,9 +17,9 @@ from fedgraft.engine.plan import Plan
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.halo.halo_store import HaloStore
 from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES
-from fedgraft.engine.server.rounds.ahead import kept_model
+from fedgraft.engine.server.rounds.next_round import kept_model
 from fedgraft.engine.server.run_state import AFTER_STEPS, FAILURES, RunState, kinds_of
-from fedgraft.engine.server.smoothing.joined import Joined
+from fedgraft.engine.server.smoothing.cross_client import CrossClientEdges
 from fedgraft.errors import FedgraftError, InputError, WireError
 from fedgraft.experiment.storage.folder_check import ROWS, memory_of
 from fedgraft.wire.layouts import Array, Layout
@@ -263,19 +263,19 @@ def _check_server_optimizer(state: RunState, plan: Plan, optimizer: ServerOptimi
 
 def _check_smoothing(state: RunState, plan: Plan) -> None:
     """Edges between clients, by which answers are smoothed, and what was chosen."""
-    _demand(bool(state.borders) == (plan.smoothing is not None), "state.borders are of another task")
+    _demand(bool(state.boundaries) == (plan.smoothing is not None), "state.borders are of another task")
     if state.smoothed:
         layer = {"layer": dict[str, Array]} if "layer" in state.smoothed else {}
         _check_record(state.smoothed, {**_SMOOTHED, **layer}, "state.smoothed")
         _demand(plan.smoothing is not None, "state.smoothed is of another task")
-    if not state.borders:
+    if not state.boundaries:
         return
-    weights = {"weights": np.float64} if "weights" in state.borders else {}
+    weights = {"weights": np.float64} if "weights" in state.boundaries else {}
     told = {**dict.fromkeys(("own", "sizes", "pointers", "senders"), np.int64), **weights}
-    _check_record(state.borders, dict.fromkeys(told, Array), "state.borders")
-    for name, array in state.borders.items():
+    _check_record(state.boundaries, dict.fromkeys(told, Array), "state.borders")
+    for name, array in state.boundaries.items():
         _demand(array.dtype == told[name] and array.ndim == 1, f"state.borders.{name} is {_described(array)}")
-    _demand(Joined(**state.borders).fits(len(state.profiles)), "state.borders do not fit")
+    _demand(CrossClientEdges(**state.boundaries).fits(len(state.profiles)), "state.borders do not fit")
 
 
 # --- types ------------------------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Write one HTML file: curves, bytes, who was chosen when, scores per client, yardsticks, a table."""
+"""Write one HTML file: curves, bytes, who was chosen when, scores per client, baselines, a table."""
 
 from pathlib import Path
 from typing import Annotated
@@ -38,7 +38,7 @@ def report(
     data_root: options.DataRoot = None,
     as_json: options.AsJson = False,
 ) -> None:
-    """Write one HTML file: curves, bytes, who was chosen when, who was late, scores per client, yardsticks, a table."""
+    """Write one HTML file: curves, bytes, who was chosen when, who was late, scores per client, baselines, a table."""
     named = labels or []
     write_report(folders, out, target, title, representations, against, data_root, allow_changed_data, named, classes)
     options.say(f"Report in {out}")

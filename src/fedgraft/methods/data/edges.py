@@ -13,7 +13,7 @@ from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.labels import Floats
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.edge_data.border_columns import SIDES
+from fedgraft.domains.edge_data.boundary_columns import SIDES
 from fedgraft.domains.edge_data.edge_columns import CarriedRows, LabelReader
 from fedgraft.domains.edge_data.scaled_tables import ALL, OF_EDGES, PUBLISHED
 from fedgraft.domains.edges.order_of_time import TRAIN, agreed_order, order_of, places_of, split_of, told_times
@@ -104,7 +104,7 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
             read_edge_labels,
             classes=task.class_names if task else (),
             are_numbers=self.labels == "numbers",
-            unknown=self.unknowns,
+            na_labels=self.unknowns,
             hashed=not self.time,
         )
 
@@ -115,7 +115,7 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
             return super()._of_edges(carried, where)
         assert carried.time is not None, "as it was read"
         early = carried.take(np.flatnonzero(order_of(carried.time) < TRAIN))  # nothing is told of later columns
-        return {**super()._of_edges(early, where), TIMES: told_times(carried.time, self.least_examples)}
+        return {**super()._of_edges(early, where), TIMES: told_times(carried.time, self.min_examples)}
 
     def _agreed_options(self, published: Sequence[Any]) -> dict[str, Any]:
         options = super()._agreed_options(published)

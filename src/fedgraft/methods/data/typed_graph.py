@@ -68,7 +68,7 @@ class TypedGraph(
         others: who holds nodes of other types: "shared" or "divided", as of the data set `typed_sets`.
         fold: which of five folds is the test set where the data name no split, 0..4.
         shares: of training, validation and test nodes there: "60:20:20" or "64:16:20".
-        repeats: what becomes of several edges of the same two nodes where they carry something: "last" (default) keeps
+        duplicate_edges: what becomes of several edges of the same two nodes where they carry something: "last" (default) keeps
             the last one by time, else by row; "sum" adds their numbers and weights (one each where there are none).
     """
 
@@ -93,7 +93,7 @@ class TypedGraph(
     others: Literal["shared", "divided"] = "shared"
     fold: int = 0
     shares: Literal["60:20:20", "64:16:20"] = "60:20:20"
-    repeats: Literal["last", "sum"] = "last"
+    duplicate_edges: Literal["last", "sum"] = "last"
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -143,7 +143,7 @@ class TypedGraph(
     @property
     def carries(self) -> bool:
         """Whether edges carry something."""
-        return bool(self.edge_features or self.weight or self.time or self.repeats == "sum")
+        return bool(self.edge_features or self.weight or self.time or self.duplicate_edges == "sum")
 
     @property
     def one_way(self) -> bool:
@@ -153,7 +153,7 @@ class TypedGraph(
     @property
     def repeating(self) -> Repeats:
         """What becomes of several edges of the same two nodes."""
-        return self.repeats
+        return self.duplicate_edges
 
     def owners(self, collection: Collection[shards.TypedGraph], seed: int) -> tuple[Array, int]:
         """Return the number of each node's client, [nodes], and how many clients there are."""
@@ -275,7 +275,7 @@ class TypedGraph(
 
     def form(self, owner: str) -> GraphForm:
         """Return how tables are read."""
-        return GraphForm(owner, self.names(), unknown=self.unknowns, reader=self.edge_reader())
+        return GraphForm(owner, self.names(), na_labels=self.unknowns, reader=self.edge_reader())
 
     def _dealing(self) -> TypedDealing:
         clients = self.clients or SHARES

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts import (
     ActiveSampler,
-    Draw,
+    Batch,
     GuidedSampler,
     Indices,
     Observations,
@@ -175,7 +175,7 @@ class Active(
             "looks": state["looks"] + 1,
         }
 
-    def draw(self, state: ActiveState, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Draw]:
+    def draw(self, state: ActiveState, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Batch]:
         """The block's examples, int64 [n], with the highest scores, and a share at random, in nearly equal parts."""
         if not len(block):
             return []
@@ -186,9 +186,9 @@ class Active(
         rest = g.permutation(order[len(best) :])[: wanted - len(best)] if len(best) < wanted else order[:0]
         chosen = np.concatenate([best, rest])
         parts = [chosen] if self.batches == 1 else np.array_split(g.permutation(chosen), min(self.batches, wanted))
-        return [Draw(np.sort(part)) for part in parts]
+        return [Batch(np.sort(part)) for part in parts]
 
-    def update(self, state: ActiveState, draw: Draw, losses: NDArray[np.float32]) -> ActiveState:
+    def update(self, state: ActiveState, draw: Batch, losses: NDArray[np.float32]) -> ActiveState:
         """Note which examples, bool [examples], took part in the pass."""
         trained = state["trained"].copy()
         trained[draw.examples] = True

@@ -7,7 +7,7 @@ from typing import Annotated
 import numpy as np
 from annotated_types import Ge
 
-from fedgraft.contracts import Draw, Indices, Sampler, Stage
+from fedgraft.contracts import Batch, Indices, Sampler, Stage
 from fedgraft.errors import require
 
 
@@ -45,7 +45,7 @@ class All(Sampler[None]):
     def init(self, examples: int) -> None:
         """Return the first state: nothing to remember."""
 
-    def draw(self, state: None, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Draw]:
+    def draw(self, state: None, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Batch]:
         """The block, int64 [n], in random parts of nearly equal size; nothing of an empty one."""
         if not len(block):
             return []
@@ -53,5 +53,5 @@ class All(Sampler[None]):
         if self.batch_size:
             parts = max(1, round(len(block) / self.batch_size))
         if parts == 1:
-            return [Draw(block, refresh=self.refresh)]
-        return [Draw(np.sort(part), refresh=self.refresh) for part in np.array_split(g.permutation(block), parts)]
+            return [Batch(block, refresh=self.refresh)]
+        return [Batch(np.sort(part), refresh=self.refresh) for part in np.array_split(g.permutation(block), parts)]

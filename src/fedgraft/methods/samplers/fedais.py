@@ -9,7 +9,7 @@ import numpy as np
 from annotated_types import Ge
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Draw, GuidedSampler, Indices, Stage, View
+from fedgraft.contracts import Batch, GuidedSampler, Indices, Stage, View
 from fedgraft.contracts.ranges import NonNegativeFloat, PositiveInt, PositiveProportion, Proportion
 from fedgraft.errors import require
 from fedgraft.wire.layouts import Tree
@@ -116,7 +116,7 @@ class FedAIS(GuidedSampler[FedAISState]):
         change = np.abs(losses - state["loss"]) if state["looks"] else np.zeros_like(losses)
         return {"loss": losses, "change": change, "looks": state["looks"] + 1}
 
-    def draw(self, state: FedAISState, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Draw]:
+    def draw(self, state: FedAISState, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Batch]:
         """The steps of a pass over a block, int64 [n]; nothing of an empty one."""
         if not len(block):
             return []
@@ -125,7 +125,7 @@ class FedAIS(GuidedSampler[FedAISState]):
         if not self.importance:
             taken = g.permutation(block)[: max(1, round(self.share * len(block)))]
             parts = np.array_split(taken, min(self.batches, len(taken)))
-            return [Draw(np.sort(part), refresh=asks) for part, asks in zip(parts, refresh, strict=False)]
+            return [Batch(np.sort(part), refresh=asks) for part, asks in zip(parts, refresh, strict=False)]
         probability = self._probability(state, block)
         size = max(1, round(self.share * len(block) / self.batches))
         draws = []
@@ -133,7 +133,7 @@ class FedAIS(GuidedSampler[FedAISState]):
             # The smallest of exponential times with these rates: draws one by one without replacement.
             drawn = np.sort(np.argsort(g.exponential(size=len(block)) / probability, kind="stable")[:size])
             weights = (1.0 / (len(block) * probability[drawn])).astype(np.float32) if self.unbiased else None
-            draws.append(Draw(block[drawn], weights, asks))
+            draws.append(Batch(block[drawn], weights, asks))
         return draws
 
     def _first(self, epochs: int) -> int:

@@ -9,7 +9,7 @@ import torch
 from annotated_types import Interval
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Draw, GuidedSampler, Indices, Outcome, Stage, TaskFacts, View
+from fedgraft.contracts import Batch, GuidedSampler, Indices, Outcome, Stage, TaskFacts, View
 from fedgraft.contracts.ranges import (
     NonNegativeFloat,
     NonNegativeInt,
@@ -142,14 +142,14 @@ class FedGraph(GuidedSampler[None]):
     def init(self, examples: int) -> None:
         """Return the first state: nothing to remember."""
 
-    def draw(self, state: None, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Draw]:
+    def draw(self, state: None, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Batch]:
         """The block, int64 [n], in nearly equal random parts, with the numbers told; nothing of an empty one."""
         if not len(block):
             return []
         fanouts = [stage.guidance[name] for name in self.guidance if name in stage.guidance]
         neighbours = tuple(max(1, round(number)) for number in fanouts)
         parts = np.array_split(g.permutation(block), min(self.batches, len(block)))
-        return [Draw(np.sort(part), refresh=self.refresh, neighbours=neighbours) for part in parts]
+        return [Batch(np.sort(part), refresh=self.refresh, neighbours=neighbours) for part in parts]
 
     # --- at the server -----------------------------------------------------------------------------------------------
 

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fedgraft.contracts import Draw, Indices, Sampler, Stage
+from fedgraft.contracts import Batch, Indices, Sampler, Stage
 from fedgraft.contracts.ranges import PositiveInt
 
 SEEDS = 2**31
@@ -41,18 +41,18 @@ class FedPNS(Sampler[int]):
         """Return the first state: nothing has been drawn."""
         return 1
 
-    def draw(self, state: int, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Draw]:
+    def draw(self, state: int, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Batch]:
         """The block, int64 [n], in random parts of nearly equal size; nothing of an empty one."""
         if not len(block):
             return []
         due = stage.epoch % self.interval == 0
         seed = int(g.integers(1, SEEDS)) if due else state
         parts = np.array_split(g.permutation(block), min(self.batches, len(block)))
-        draws = [Draw(np.sort(part), seed=seed) for part in parts]
+        draws = [Batch(np.sort(part), seed=seed) for part in parts]
         if due:
             draws[0] = replace(draws[0], refresh=True, ahead=block)
         return draws
 
-    def update(self, state: int, draw: Draw, losses: np.ndarray[tuple[int], np.dtype[np.float32]]) -> int:
+    def update(self, state: int, draw: Batch, losses: np.ndarray[tuple[int], np.dtype[np.float32]]) -> int:
         """Remembers what the neighbours of this interval come from."""
         return draw.seed

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedgraft.contracts import Draw, Indices, Sampler, Stage
+from fedgraft.contracts import Batch, Indices, Sampler, Stage
 from fedgraft.contracts.ranges import PositiveInt, PositiveProportion
 
 
@@ -38,9 +38,9 @@ class Uniform(Sampler[None]):
     def init(self, examples: int) -> None:
         """Return the first state: nothing to remember."""
 
-    def draw(self, state: None, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Draw]:
+    def draw(self, state: None, block: Indices, stage: Stage, g: np.random.Generator) -> Sequence[Batch]:
         """So many random parts of the block, int64 [n]; nothing of an empty one."""
         if not len(block):
             return []
         size = max(1, round(self.share * len(block) / self.batches))
-        return [Draw(np.sort(g.choice(block, size, replace=False)), refresh=self.refresh) for _ in range(self.batches)]
+        return [Batch(np.sort(g.choice(block, size, replace=False)), refresh=self.refresh) for _ in range(self.batches)]

@@ -83,7 +83,7 @@ class ACFL(ProbingSelector[ACFLState]):
         others = _in_turn([k for k in order if k not in loss], state["cluster"])
         return Selection(affordable([*ranked, *others], view, most=wanted))
 
-    def terms(self, state: ACFLState, view: View) -> Mapping[str, NDArray[np.float64]]:
+    def explanation(self, state: ACFLState, view: View) -> Mapping[str, NDArray[np.float64]]:
         """The losses, float64 [N], that the clients of a cluster are ranked by; {} where nobody was asked."""
         return probed_losses(view)
 

@@ -66,7 +66,7 @@ class AFL(Selector[AFLState]):
         first = pool[softmax_draw(valuation, count, self.discarded, self.temperature, g)].tolist()
         return Selection(filled(first, pool, wanted, view, g))
 
-    def terms(self, state: AFLState, view: View) -> Mapping[str, NDArray[np.float64]]:
+    def explanation(self, state: AFLState, view: View) -> Mapping[str, NDArray[np.float64]]:
         """What clients are worth, and its factors, float64 [N] each; {} before anybody has trained."""
         valuation, root = state["valuation"], np.sqrt(view.samples)
         if np.isnan(valuation).all():

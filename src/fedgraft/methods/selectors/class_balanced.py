@@ -69,7 +69,7 @@ class ClassBalanced(Selector[Covered]):
             order = np.concatenate([self._balanced(state, view, least, wanted, g), order[len(least) :]])
         return Selection(affordable(order, view, most=wanted))
 
-    def terms(self, state: Covered, view: View) -> Mapping[str, NDArray[np.float64]]:
+    def explanation(self, state: Covered, view: View) -> Mapping[str, NDArray[np.float64]]:
         """Each client's turns, and how far its classes are from those of all, float64 [N]."""
         distance = ((state["labels"] - _shares_of_all(state, view)) ** 2).sum(1)
         return {"turns": state["turns"].astype(np.float64), "distance of its classes": distance}

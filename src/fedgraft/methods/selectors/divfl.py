@@ -67,7 +67,7 @@ class DivFL(Selector[Sketches]):
         nearest = _nearest(apart, places)
         return Selection(cohort, tuple((np.bincount(nearest, minlength=len(cohort)) / len(members)).tolist()))
 
-    def terms(self, state: Sketches, view: View) -> Mapping[str, NDArray[np.float64]]:
+    def explanation(self, state: Sketches, view: View) -> Mapping[str, NDArray[np.float64]]:
         """How many clients each stands for, and the score, what it took off the sum of distances then, float64 [N].
 
         The score of others is what they would take off it next. nan of clients whose update is not known.

@@ -42,6 +42,6 @@ class Fastest(Selector[None]):
         order = pool[np.argsort(view.seconds[pool], kind="stable")]
         return Selection(affordable(order, view, most=size(self.clients, view, "Fastest.clients")))
 
-    def terms(self, state: None, view: View) -> Mapping[str, NDArray[np.float64]]:
+    def explanation(self, state: None, view: View) -> Mapping[str, NDArray[np.float64]]:
         """Expected seconds, float64 [N]: the fewer, the sooner."""
         return {"expected seconds": view.seconds.copy(), SCORE: -view.seconds}

@@ -117,7 +117,7 @@ class Favor(Selector[FavorState]):
         best = rest[np.argsort(-values[rest], kind="stable")]
         return Selection(affordable([*pool[:explored].tolist(), *best.tolist()], view, most=wanted))
 
-    def terms(self, state: FavorState, view: View) -> Mapping[str, NDArray[np.float64]]:
+    def explanation(self, state: FavorState, view: View) -> Mapping[str, NDArray[np.float64]]:
         """What the agent thinks that each client is worth, float64 [N]."""
         return {AGENT: self.agent(view.clients).values(state["agent"], _observation(state)).astype(np.float64)}
 

@@ -137,14 +137,14 @@ class FedACS(Selector[FedACSState]):
             new["client_pulls"][k] += 1
         return new
 
-    def terms(self, state: FedACSState, view: View) -> Mapping[str, NDArray[np.float64]]:
+    def explanation(self, state: FedACSState, view: View) -> Mapping[str, NDArray[np.float64]]:
         """(17) and its parts, float64 [N] each, nan for a client that was never selected; {} in rounds that draw."""
         if self._draws(view):
             return {}
         mean, bonus = _parts(state["client_rewards"], state["client_pulls"], view.round)
         pulled = state["client_pulls"] > 0
-        terms = {"mean reward": mean, "exploration bonus": bonus, SCORE: mean + bonus}
-        return {name: np.where(pulled, values, np.nan) for name, values in terms.items()}
+        explanation = {"mean reward": mean, "exploration bonus": bonus, SCORE: mean + bonus}
+        return {name: np.where(pulled, values, np.nan) for name, values in explanation.items()}
 
     def _draws(self, view: View) -> bool:
         """Return whether the clients of the round are random."""

@@ -113,7 +113,7 @@ class FedCor(ProbingSelector[FedCorState]):
             first = self._telling(state, view, shuffled, wanted)[0].tolist()
         return Selection(filled(first, pool, wanted, view, g))
 
-    def terms(self, state: FedCorState, view: View) -> Mapping[str, Numbers]:
+    def explanation(self, state: FedCorState, view: View) -> Mapping[str, Numbers]:
         """What each told of all clients as it was chosen, or would tell next, and alpha, float64 [N] each.
 
         {} where the cohort is uniform.

@@ -140,17 +140,17 @@ class FedMarl(ProbingSelector[FedMarlState]):
         going, stopping = tried[order[goes[order]]].tolist(), tried[order[~goes[order]]].tolist()
         return Selection(affordable(going, view) or affordable(chain(stopping, others), view, most=1))
 
-    def terms(self, state: FedMarlState, view: View) -> Mapping[str, NDArray[np.float64]]:
+    def explanation(self, state: FedMarlState, view: View) -> Mapping[str, NDArray[np.float64]]:
         """Loss and seconds of each trial, and the value of training less that of stopping, float64 [N]."""
         if not view.probed:
             return {}
         tried, seen = self._observed(state, view)
         names = {"probed loss": "loss", "seconds of the trial": "seconds"}
-        terms = {name: np.full(view.clients, np.nan) for name in (*names, AGENT)}
+        explanation = {name: np.full(view.clients, np.nan) for name in (*names, AGENT)}
         for name, key in names.items():
-            terms[name][tried] = [view.probed[k][key] for k in tried.tolist()]
-        terms[AGENT][tried] = self._gain(state, view, seen)
-        return terms
+            explanation[name][tried] = [view.probed[k][key] for k in tried.tolist()]
+        explanation[AGENT][tried] = self._gain(state, view, seen)
+        return explanation
 
     def update(self, state: FedMarlState, view: View, outcome: Outcome) -> FedMarlState:
         """Keep what was measured; learn from the round before, whose next one is known now."""

@@ -76,7 +76,7 @@ class Harmony(Selector[HarmonyState]):
         order, _ = self._order(state, view)
         return Selection(affordable(order, view))
 
-    def terms(self, state: HarmonyState, view: View) -> Mapping[str, NDArray[np.float64]]:
+    def explanation(self, state: HarmonyState, view: View) -> Mapping[str, NDArray[np.float64]]:
         """The score and its parts, float64 [N], as a client was taken, or as if it came next; nan if never seen."""
         return self._order(state, view)[1]
 
@@ -102,10 +102,10 @@ class Harmony(Selector[HarmonyState]):
         unknown.sort(key=lambda k: (int(state["tries"][k]), float(seconds[k])))
         order = [k for k in unknown if state["tries"][k] < self.patience][:wanted]
         known = pool[state["known"][pool]]
-        chosen, terms = self._greedy(known, wanted - len(order), seconds, state, view)
+        chosen, explanation = self._greedy(known, wanted - len(order), seconds, state, view)
         order += chosen
         order += [k for k in unknown if state["tries"][k] >= self.patience]
-        return order[:wanted], terms
+        return order[:wanted], explanation
 
     def _greedy(
         self, pool: Indices, count: int, seconds: NDArray[np.float64], state: HarmonyState, view: View

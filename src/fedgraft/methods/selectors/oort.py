@@ -132,7 +132,7 @@ class Oort(Selector[OortState]):
             order += sorted(pool[excluded[pool]].tolist(), key=lambda k: int(state["picks"][k]))
         return Selection(affordable(order[:wanted], view))
 
-    def terms(self, state: OortState, view: View) -> Mapping[str, NDArray[np.float64]]:
+    def explanation(self, state: OortState, view: View) -> Mapping[str, NDArray[np.float64]]:
         """What exploited clients are drawn by, and untried ones explored by, float64 [N]; nan of the blacklisted."""
         tried, untried = self._parted(reachable(view), self._blacklisted(state), state)
         gain, bonus = self._gained(tried, state, view)
@@ -144,10 +144,10 @@ class Oort(Selector[OortState]):
             SCORE: (tried, (gain + bonus) * speed[tried]),
             "exploration weight": (untried, view.samples[untried] * speed[untried]),
         }
-        terms = {name: np.full(view.clients, np.nan) for name in parts}
+        explanation = {name: np.full(view.clients, np.nan) for name in parts}
         for name, (who, values) in parts.items():
-            terms[name][who] = values
-        return terms
+            explanation[name][who] = values
+        return explanation
 
     def update(self, state: OortState, view: View, outcome: Outcome) -> OortState:
         """Utilities and seconds of those that answered; every W rounds the pacer."""

@@ -81,7 +81,7 @@ class PowerOfChoice(ProbingSelector[PowerOfChoiceState]):
         cohort = cohorts.affordable(order[:wanted], view)
         return Selection(cohort, tuple(1 / len(cohort) for _ in cohort))
 
-    def terms(self, state: PowerOfChoiceState, view: View) -> Mapping[str, NDArray[np.float64]]:
+    def explanation(self, state: PowerOfChoiceState, view: View) -> Mapping[str, NDArray[np.float64]]:
         """The losses, float64 [N], that candidates, with "rpow-d" all, were ranked by; {} where nobody was asked."""
         if self.variant == "rpow-d":
             loss = np.where(np.isfinite(state["loss"]), state["loss"], np.nan)

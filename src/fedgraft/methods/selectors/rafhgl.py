@@ -150,7 +150,7 @@ class RAFHGL(Selector[RAFHGLState]):
         first = pool[softmax_draw(self.worth(state, view)[pool], count, self.discarded, self.temperature, g)].tolist()
         return Selection(filled(first, pool, wanted, view, g))
 
-    def terms(self, state: RAFHGLState, view: View) -> Mapping[str, NDArray[np.float64]]:
+    def explanation(self, state: RAFHGLState, view: View) -> Mapping[str, NDArray[np.float64]]:
         """What the agent ranks clients by, float64 [N], in two parts: what AFL's draw goes by, and what it learnt."""
         worth, values = self.worth(state, view), self.values(state, view)
         return {"mean active score": state["worth"], "score and turn": worth, "learnt": values - worth, AGENT: values}

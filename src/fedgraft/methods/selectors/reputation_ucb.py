@@ -218,24 +218,24 @@ class ReputationUCB(Selector[ReputationState]):
         estimates, bonus = self._index_parts(state, view)
         return np.asarray(estimates + bonus)
 
-    def terms(self, state: ReputationState, view: View) -> Mapping[str, Floats]:
+    def explanation(self, state: ReputationState, view: View) -> Mapping[str, Floats]:
         """The index and its parts, float64 [N], and what was last seen of each client: (9), (11), (13) and (15).
 
         With "greedy" there is no score: what a client adds depends on those before it.
         """
         mean, bonus = self._index_parts(state, view)
         seen = {name: state["observations"][:, place] for place, name in enumerate(OBSERVED)}
-        terms = {
+        explanation = {
             "reputation": seen["reputation"],
             "relevance": seen["relevance"],
             "contribution": state["contribution"],
             "time cost": self.kappa * _share(state["seconds"], view.deadline),
         }
         if self.least_share > 0 or self.most_share < 1:
-            terms["share of rounds"] = state["tries"] / max(view.round - 1, 1)
+            explanation["share of rounds"] = state["tries"] / max(view.round - 1, 1)
         if self.policy == "greedy":
-            return terms
-        return {**terms, "mean reward": mean, "exploration bonus": bonus, SCORE: mean + bonus}
+            return explanation
+        return {**explanation, "mean reward": mean, "exploration bonus": bonus, SCORE: mean + bonus}
 
     def _index_parts(self, state: ReputationState, view: View) -> tuple[Floats, Floats]:
         """mu_i, with the estimate that the options ask for, and the bonus for exploration; float64 [N] each."""

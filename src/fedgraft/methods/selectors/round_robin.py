@@ -51,7 +51,7 @@ class RoundRobin(Selector[Turns]):
         order = pool[np.argsort(state["last"][pool], kind="stable")]
         return Selection(affordable(order, view, most=size(self.clients, view, "RoundRobin.clients")))
 
-    def terms(self, state: Turns, view: View) -> Mapping[str, NDArray[np.float64]]:
+    def explanation(self, state: Turns, view: View) -> Mapping[str, NDArray[np.float64]]:
         """Rounds since each client's last turn, float64 [N], by which they are ranked."""
         waited = (view.round - state["last"]).astype(np.float64)
         return {"rounds since its turn": waited, SCORE: waited}

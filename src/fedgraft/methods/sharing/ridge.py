@@ -69,7 +69,7 @@ class Ridge(SilentSharing[State]):
         penalty: of squared weights, in mean eigenvalues of the features' covariance, >= 0; 0 = chosen by generalised
             cross-validation.
         sharpness: factor of logits, >= 0; 0 = 6 with class_sums, else 5. Numbers have none.
-        least: examples, >= 1, that a client must have of a class for its sums to hold them; of numbers at all. The sums
+        min_group_size: examples, >= 1, that a client must have of a class for its sums to hold them; of numbers at all. The sums
             of one example are the example.
         linear: the task's model; no option.
 
@@ -86,7 +86,7 @@ class Ridge(SilentSharing[State]):
     width: PositiveInt = 512
     penalty: NonNegativeFloat = 0.0
     sharpness: NonNegativeFloat = 0.0
-    least: PositiveInt = 2
+    min_group_size: PositiveInt = 2
     linear: Linear | None = field(default=None, init=False)
 
     def fitted(self, facts: TaskFacts) -> Self:
@@ -189,7 +189,7 @@ class Ridge(SilentSharing[State]):
             (part.targets.sum(0) if self._model.classes else len(part.targets)) for part in trainer.regression()
         )
         for part in trainer.regression():
-            few = examples < self.least
+            few = examples < self.min_group_size
             kept = (part.targets @ few == 0) if self._model.classes else np.full(len(part.targets), not few)
             yield self._inputs(part)[kept], part.targets[kept].astype(np.float64), part.weights[kept].astype(np.float64)
 

@@ -11,8 +11,8 @@ from annotated_types import Ge
 from torch import Tensor, nn
 
 from fedgraft.contracts import (
+    Batch,
     ClassObjective,
-    Draw,
     ExchangeOfEdges,
     NumberObjective,
     OwnInputs,
@@ -30,7 +30,7 @@ from fedgraft.domains.edges.edge_reader import plain_edges
 from fedgraft.domains.edges.exchange import EdgeExchange, alone
 from fedgraft.domains.edges.history import history_width
 from fedgraft.domains.edges.model import EdgeModel
-from fedgraft.domains.edges.queries import AskedEdges, split_edges_asked, with_asked
+from fedgraft.domains.edges.queries import EdgeQuery, split_edges_asked, with_asked
 from fedgraft.domains.edges.shards import EdgeShard, merge_edges
 from fedgraft.domains.edges.unrolled import COUNTS
 from fedgraft.domains.labelled.labels_of_data import LabelsOfData
@@ -84,7 +84,7 @@ class Edge(
         readout: width of the perceptron's hidden layer, >= 1; ours.
         class_names: of the classes; taken from the data.
         judged: what a model is chosen by and told as; taken from evaluation.metric and the data.
-        rare: the rarer of two classes, which average precision and F1 are of; taken from the data.
+        positive_class: the rarer of two classes, which average precision and F1 are of; taken from the data.
         features: width of features of nodes; 0 = as the data have.
         edge_features: numbers that an edge carries to its ends; 0 = as the data have.
         edge_weights: whether edges have weights; taken from the data.
@@ -138,7 +138,7 @@ class Edge(
         return (*self.exchanged.published, *super().published)
 
     def sealing(self) -> Self:
-        """Return this task with sealed rows."""
+        """Return this task with encrypted rows."""
         return replace(self, exchange=replace(self.exchange, encrypted_rows=True))  # type: ignore[type-var]
 
     @property
@@ -167,7 +167,7 @@ class Edge(
             nodes=nodes,
             ends=torch.from_numpy(ends),
             columns=torch.from_numpy(read),
-            label=torch.from_numpy(self.labels.told(shard.label, unit)),
+            label=torch.from_numpy(self.labels.standardize(shard.label, unit)),
             rows={split: shard.rows(split) for split in SPLITS},
             unit=unit.around(own),
             weights=self.weights_of(shard, shared),
@@ -186,7 +186,7 @@ class Edge(
             self.encoder, features, messages, columns, self.readout, self.labels.width, self.objective.dropout, g
         )
 
-    def loss(self, model: nn.Module, data: EdgeData, draw: Draw, encoded: Tensor | None) -> Tensor:
+    def loss(self, model: nn.Module, data: EdgeData, draw: Batch, encoded: Tensor | None) -> Tensor:
         """Return the labels' losses of the draw's edges, float32 [n]."""
         assert isinstance(model, EdgeModel), "edges have no ensembles"
         return self.losses_of(model, data, data.states(model, model.training), data.rows["train"][draw.examples])
@@ -231,7 +231,7 @@ class Edge(
         return split_edges_asked(shards, tables, self.columns)
 
     def predict(
-        self, model: nn.Module, shard: EdgeShard, remembered: Mapping[str, Any], asked: AskedEdges
+        self, model: nn.Module, shard: EdgeShard, remembered: Mapping[str, Any], asked: EdgeQuery
     ) -> dict[str, Array]:
         """What the label tells of each edge, from all edges of the run."""
         assert isinstance(model, EdgeModel), "edges have no ensembles"

@@ -20,8 +20,8 @@ from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.labels.audited import AuditedClasses
 from fedgraft.domains.labels.class_weights import counts_of, own_weights
 from fedgraft.domains.labels.classes import PROFILE, Classes, profile_of
-from fedgraft.domains.labels.judged import JudgedClasses
-from fedgraft.domains.labels.judging import JudgedByData
+from fedgraft.domains.labels.metric_choice import MetricByData
+from fedgraft.domains.labels.metric_classes import MetricClasses
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
 from fedgraft.domains.labels.smoothing import Apart, Singles
 from fedgraft.errors import require
@@ -33,7 +33,7 @@ from fedgraft.wire.layouts import Array, Arrays
 
 @dataclass(frozen=True)
 class Graph(
-    JudgedByData[GraphShard, GraphData],
+    MetricByData[GraphShard, GraphData],
     GraphTask,
     ObservedTask[GraphShard, GraphData],
 ):
@@ -65,7 +65,7 @@ class Graph(
         walks: longest random walk that places are told by, >= 1 (FedStar: 16).
         degrees: largest degree that places are told by, >= 1 (FedStar: 16).
         judged: what a model is chosen by and told as; taken from evaluation.metric and the data.
-        rare: the rarer of two classes, which average precision and F1 are of; taken from the data.
+        positive_class: the rarer of two classes, which average precision and F1 are of; taken from the data.
         class_names: names of the classes where all clients have the same; taken from the data.
         wl: steps of Weisfeiler-Lehman colours whose counts the model sees beside the convolutions, >= 0; 0 = none.
         wl_width: buckets that colours are hashed into, >= 1.
@@ -84,14 +84,16 @@ class Graph(
     objective: ClassObjective = CrossEntropy()
     answering: OwnAnswers = PriorShift()
     judged: str = ""
-    rare: str = ""
+    positive_class: str = ""
     class_names: tuple[str, ...] = ()
 
     @cached_property
     def labels(self) -> Labels:
         """One class of several, the client's own."""
         if self.judged and self.class_names:
-            return JudgedClasses(self.class_names, objective=self.objective, judged=self.judged, rare=self.rare)
+            return MetricClasses(
+                self.class_names, objective=self.objective, judged=self.judged, positive_class=self.positive_class
+            )
         return Classes(objective=self.objective)
 
     @part

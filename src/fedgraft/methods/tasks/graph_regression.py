@@ -11,14 +11,14 @@ from fedgraft.contracts.abilities.plain import PlainModel
 from fedgraft.contracts.labels import Labels
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
 from fedgraft.domains.graphs.shards import GraphShard
-from fedgraft.domains.labels.judging import JudgedByData
+from fedgraft.domains.labels.metric_choice import MetricByData
 from fedgraft.domains.labels.numbers import Numbers
 from fedgraft.methods.losses.squared_error import SquaredError
 from fedgraft.wire.layouts import Arrays
 
 
 @dataclass(frozen=True)
-class GraphRegression(JudgedByData[GraphShard, GraphData], GraphTask):
+class GraphRegression(MetricByData[GraphShard, GraphData], GraphTask):
     """Graph regression: tell a number of a whole graph.
 
     The model is that of the task `graph`, with one output in place of classes. Clients learn in a unit of their own, in

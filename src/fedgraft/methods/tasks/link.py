@@ -11,7 +11,7 @@ import torch
 from annotated_types import Interval
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Inputs, PairObjective, Questions, SilentExchange, Sums, Task
+from fedgraft.contracts import Batch, Inputs, PairObjective, Questions, SilentExchange, Sums, Task
 from fedgraft.contracts.abilities import DerivingTask, PlainModel, PooledTask, PredictingTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
@@ -23,7 +23,7 @@ from fedgraft.domains.links import metrics
 from fedgraft.domains.links.client_links import LinkData
 from fedgraft.domains.links.link_reader import plain_links
 from fedgraft.domains.links.model import LinkModel
-from fedgraft.domains.links.queries import AskedPairs, split_pairs_asked
+from fedgraft.domains.links.queries import PairQuery, split_pairs_asked
 from fedgraft.domains.links.shards import LinkShard, hold_out, merge_links, whole
 from fedgraft.domains.nodes.base.memory_check import check_inputs
 from fedgraft.domains.nodes.base.shards import NodeShard
@@ -182,7 +182,7 @@ class Link(
         )
         return LinkModel(nodes, self.width, self.decoder, self.likeness, g)
 
-    def loss(self, model: nn.Module, data: LinkData, draw: Draw, encoded: Tensor | None) -> Tensor:
+    def loss(self, model: nn.Module, data: LinkData, draw: Batch, encoded: Tensor | None) -> Tensor:
         """Each edge's cross-entropy and the mean of those of the pairs it learns against, float32 [edges]."""
         edges = data.edges[:, draw.examples]
         others, drawn = data.without_edge(draw.examples, self.objective.negatives, draw.seed)
@@ -221,7 +221,7 @@ class Link(
         return split_pairs_asked([shard.graph for shard in shards], tables)
 
     def predict(
-        self, model: nn.Module, shard: LinkShard, remembered: Mapping[str, Any], asked: AskedPairs
+        self, model: nn.Module, shard: LinkShard, remembered: Mapping[str, Any], asked: PairQuery
     ) -> dict[str, Array]:
         """The score of each pair, float64 [pairs], from training edges and those of all new nodes."""
         graph = shard.graph if asked.new is None else with_new_nodes(shard.graph, asked.new)
@@ -243,7 +243,7 @@ class Link(
     def _data(self, shard: LinkShard) -> LinkData:
         return LinkData.of(shard, self.encoder, self.layers, self.inputs, self.likeness, self.edge_features)
 
-    def _most(self, draw: Draw) -> tuple[int, ...]:
+    def _most(self, draw: Batch) -> tuple[int, ...]:
         """Most neighbours per layer, as the sampler says or by default."""
         if layers := len(draw.neighbours):
             require(layers == self.layers, "The sampler's layers", f"{self.layers}, the model's convolutions", layers)

@@ -9,7 +9,7 @@ import torch
 from annotated_types import Interval
 from torch import Tensor, nn
 
-from fedgraft.contracts import Answers, ClassObjective, Draw, ExchangeOfNodes, Inputs, SilentExchange, Sums, part
+from fedgraft.contracts import Answers, Batch, ClassObjective, ExchangeOfNodes, Inputs, SilentExchange, Sums, part
 from fedgraft.contracts.abilities import PlainModel
 from fedgraft.contracts.abilities.linear import Linear
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
@@ -19,7 +19,7 @@ from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.labels.audited import AuditedClasses
 from fedgraft.domains.labels.class_weights import BALANCED, WEIGHTS, PublishedCounts, shares_of, weights_of
 from fedgraft.domains.labels.classes import PROFILE, CountedClasses, profile_of
-from fedgraft.domains.labels.judged import JudgedClasses
+from fedgraft.domains.labels.metric_classes import MetricClasses
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
 from fedgraft.domains.nodes.base.memory_check import check_matrices
 from fedgraft.domains.nodes.base.node_options import check_options
@@ -84,7 +84,7 @@ class Node(NodeTask):
         elsewhere: nodes of others whose embeddings a client is told, to train the generator to make its own nodes of
             them, and most of its own whose it tells, >= 0; 64 is ours, in place of all.
         judged: what a model is chosen by and told as; taken from evaluation.metric and the data.
-        rare: the rarer of two classes, which average precision and F1 are of; taken from the data.
+        positive_class: the rarer of two classes, which average precision and F1 are of; taken from the data.
         features: their width; 0 = as the data have.
         edge_features: numbers that an edge carries; 0 = as the data have.
         edge_weights: whether edges have weights; taken from the data.
@@ -106,7 +106,7 @@ class Node(NodeTask):
     hidden: Annotated[float, Interval(gt=0, lt=1)] = 0.5
     elsewhere: NonNegativeInt = 64
     judged: str = ""
-    rare: str = ""
+    positive_class: str = ""
     classes: NonNegativeInt = 0
     class_names: tuple[str, ...] = ()
 
@@ -115,11 +115,11 @@ class Node(NodeTask):
         check_options(self)
 
     @cached_property
-    def labels(self) -> CountedClasses | JudgedClasses:
+    def labels(self) -> CountedClasses | MetricClasses:
         """One class, with counts for macro-F1 and AUC."""
         names, count = self.class_names, self.classes
         if self.judged:
-            return JudgedClasses(names, count, judged=self.judged, rare=self.rare)
+            return MetricClasses(names, count, judged=self.judged, positive_class=self.positive_class)
         return CountedClasses(names, count)
 
     @cached_property
@@ -254,7 +254,7 @@ class Node(NodeTask):
             each.extend(cast(NodeModel, made), g)
         return made
 
-    def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Loss:
+    def loss(self, model: nn.Module, data: NodeData, draw: Batch, encoded: Tensor | None) -> Loss:
         """Cross-entropies, float32 [examples], and the hidden layer; an extension's in place of these."""
         for each in self.extensions:
             nodes = data.rows["train"][draw.examples]
@@ -263,7 +263,7 @@ class Node(NodeTask):
         data = self._viewed(model, data)
         return losses_of(model, data, self._computed(data, draw), self.objective)
 
-    def loss_and_backward(self, model: nn.Module, data: NodeData, draw: Draw) -> LossesAndBackward | None:
+    def loss_and_backward(self, model: nn.Module, data: NodeData, draw: Batch) -> LossesAndBackward | None:
         """Return where the model has a gradient written by hand."""
         if not by_hand(model, data) or any(each.answers(model) for each in self.extensions):
             return None

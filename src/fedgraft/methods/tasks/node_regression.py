@@ -84,9 +84,9 @@ class NodeRegression(NodeTask):
     def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
         """As of the task `node`, with numbers in the common unit; in the client's own where nothing is known of it."""
         unit = unit_of(self.labels, shard, shared)
-        scaled = replace(shard, label=unit.told(shard.label))
+        scaled = replace(shard, label=unit.standardize(shard.label))
         data = super().prepare(scaled, {name: array for name, array in shared.items() if name != UNIT})
-        data.unit = unit.around(self.labels.constant(unit.meant(data.label[data.rows["train"]])))
+        data.unit = unit.around(self.labels.constant(unit.inverse(data.label[data.rows["train"]])))
         return data
 
     def plain(self, model: nn.Module, shard: NodeShard | None, shared: Arrays) -> PlainModel:

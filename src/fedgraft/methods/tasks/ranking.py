@@ -9,7 +9,7 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Questions, RankingObjective, Sums, Task
+from fedgraft.contracts import Batch, Questions, RankingObjective, Sums, Task
 from fedgraft.contracts.abilities import PooledTask, PredictingTask
 from fedgraft.contracts.data import telling
 from fedgraft.contracts.ranges import NonNegativeFloat, PositiveInt, Proportion
@@ -140,7 +140,7 @@ class Ranking(
         sizes = (self.width, self.factors, self.hidden, self.attention)
         return Ranker(self.items, widths, *sizes, self.tied, self.objective.dropout, g)
 
-    def loss(self, model: nn.Module, data: RankingData, draw: Draw, encoded: Tensor | None) -> Loss:
+    def loss(self, model: nn.Module, data: RankingData, draw: Batch, encoded: Tensor | None) -> Loss:
         """Return the loss of each interaction of the draw, float32 [n]; with `decorrelation`, beside what all share."""
         ranker = cast(Ranker, model)
         data = data.to(ranker.bias.device)

@@ -11,7 +11,7 @@ import torch
 from annotated_types import Ge
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, Indices, Questions, Sums, Task, part, randomness
+from fedgraft.contracts import Batch, Indices, Questions, Sums, Task, part, randomness
 from fedgraft.contracts.abilities import PlainModel, PooledTask, PredictingTask
 from fedgraft.contracts.encoder import EdgeEncoder, NetworkEncoder
 from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt, Proportion
@@ -24,7 +24,7 @@ from fedgraft.domains.ratings.pairs import Pairs, RatingData, RatingModel, encod
 from fedgraft.domains.ratings.queries import item_categories, route_pairs, with_newcomers
 from fedgraft.domains.ratings.rating_reader import client_tables, plain_ratings
 from fedgraft.domains.ratings.shards import RatingShard, label_shares, merge_shards
-from fedgraft.domains.ratings.shared_user_statistics import CODES, Elsewhere
+from fedgraft.domains.ratings.shared_user_statistics import CODES, RemoteRatings
 from fedgraft.domains.ratings.social_model import SocialModel, node_rows, numbered, pseudo_items, training_losses
 from fedgraft.domains.ratings.telling_users import LABEL_BINS, SUMS, TellingUsers
 from fedgraft.errors import InputError, require, require_one_of
@@ -217,7 +217,7 @@ class Rating(
         embeddings: Tensor = model.encoder(self._fold(model, data, block).view)  # type: ignore[operator]
         return embeddings
 
-    def loss(self, model: nn.Module, data: RatingData, draw: Draw, encoded: Tensor | None) -> Tensor:
+    def loss(self, model: nn.Module, data: RatingData, draw: Batch, encoded: Tensor | None) -> Tensor:
         """Return the squared error of each rating of the draw, float32 [ratings]; of tables in training also others."""
         pairs = self._fold(model, data, draw.examples)
         place = torch.from_numpy(data.place[draw.examples]).to(pairs.user.device)
@@ -298,7 +298,7 @@ class Rating(
         return {"rating": predicted.astype(np.float64), "basis": basis}
 
     def _view(
-        self, known: Known, graph: RatingGraph, elsewhere: Elsewhere | None, had: tuple[int, int] | None = None
+        self, known: Known, graph: RatingGraph, elsewhere: RemoteRatings | None, had: tuple[int, int] | None = None
     ) -> GraphView:
         """The graph of the known ratings; `had` is how many users and items have rows in the tables, all by default."""
         view = graph.view(known)
@@ -309,7 +309,7 @@ class Rating(
             return view
         return replace(view, nodes=torch.cat([view.nodes, torch.from_numpy(elsewhere.node_columns(known))], 1))
 
-    def _pairs(self, known: Known, view: GraphView, rows: Indices, elsewhere: Elsewhere | None) -> Pairs:
+    def _pairs(self, known: Known, view: GraphView, rows: Indices, elsewhere: RemoteRatings | None) -> Pairs:
         """The pairs of some of the client's ratings."""
         shard = known.shard
         pairs = self._describe_pairs(known, view, shard.user[rows], shard.item[rows], shard.category[rows], elsewhere)
@@ -322,7 +322,7 @@ class Rating(
         user: Indices,
         item: Indices,
         category: Indices,
-        elsewhere: Elsewhere | None,
+        elsewhere: RemoteRatings | None,
     ) -> Pairs:
         if self.embeddings:
             features, base = np.zeros((len(user), 0), np.float32), np.full(len(user), known.biases[0])

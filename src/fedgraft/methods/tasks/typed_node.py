@@ -12,8 +12,8 @@ from torch import Tensor, nn
 
 from fedgraft.contracts import (
     Answers,
+    Batch,
     ClassObjective,
-    Draw,
     Inputs,
     LocalGraph,
     Observations,
@@ -33,16 +33,16 @@ from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels.class_weights import BALANCED, PublishedCounts, shares_of, weighted, weights_of
 from fedgraft.domains.labels.classes import PROFILE, Classes, likeliest, profile_of
-from fedgraft.domains.labels.judged import JudgedClasses
-from fedgraft.domains.labels.judging import JudgedByData
+from fedgraft.domains.labels.metric_choice import MetricByData
+from fedgraft.domains.labels.metric_classes import MetricClasses
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
 from fedgraft.domains.notes import tell
 from fedgraft.domains.publications import Publications, Published
 from fedgraft.domains.typed.client_data import TypedData, feature_states
-from fedgraft.domains.typed.joined_answers import JoinedTargets
-from fedgraft.domains.typed.metapath_graphs import carried_paths, joined_targets, metapath_matrix, unpassed
+from fedgraft.domains.typed.cross_client_answers import CrossClientTargets
+from fedgraft.domains.typed.metapath_graphs import carried_paths, cross_client_targets, metapath_matrix, unpassed
 from fedgraft.domains.typed.model import TypedModel
-from fedgraft.domains.typed.queries import Asked, split_typed_nodes_asked, with_new_nodes
+from fedgraft.domains.typed.queries import TypedNodeQuery, split_typed_nodes_asked, with_new_nodes
 from fedgraft.domains.typed.shards import JOIN, TypedGraph, apart, merge_graphs, metapath_types, shortest_metapaths
 from fedgraft.domains.typed.smoothed_features import smoothed
 from fedgraft.errors import InputError, require
@@ -59,7 +59,7 @@ READING = dict.fromkeys(("columns", "weights"), "model.name = 'metapath_means' d
 
 @dataclass(frozen=True)
 class TypedNode(
-    JudgedByData[TypedGraph, TypedData],
+    MetricByData[TypedGraph, TypedData],
     PredictingTask[TypedGraph, TypedData],
     LocalGraphTask[TypedGraph, TypedData],
     ObservedTask[TypedGraph, TypedData],
@@ -87,7 +87,7 @@ class TypedNode(
         metapaths: names of node types joined by "-", each from the target type to the target type; the target type
             alone stands for a node by itself. () = as the data suggest.
         judged: what a model is chosen by and told as; taken from evaluation.metric and the data.
-        rare: the rarer of two classes, which average precision and F1 are of; taken from the data.
+        positive_class: the rarer of two classes, which average precision and F1 are of; taken from the data.
         features: their width; 0 = as the data have.
         classes: how many there are; 0 = as the data have.
         class_names: theirs, for those who have no data but the run's folder; taken from the data.
@@ -106,7 +106,7 @@ class TypedNode(
     answering: Answers = Smoothed()
     metapaths: tuple[str, ...] = ()
     judged: str = ""
-    rare: str = ""
+    positive_class: str = ""
     features: NonNegativeInt = 0
     classes: NonNegativeInt = 0
     class_names: tuple[str, ...] = ()
@@ -128,7 +128,7 @@ class TypedNode(
     def labels(self) -> Labels:
         """One class."""
         if self.judged:
-            return JudgedClasses(self.class_names, self.classes, self.objective, self.judged, self.rare)
+            return MetricClasses(self.class_names, self.classes, self.objective, self.judged, self.positive_class)
         return Classes(self.class_names, self.classes, self.objective)
 
     @part
@@ -188,7 +188,7 @@ class TypedNode(
         else:
             features = feature_states(shard.features, scale)
         joined = [joins[each] for each in self._joining] if self.answering.smoothing else []
-        around = JoinedTargets(shard, rows, joined) if self.smoothed.hops else None
+        around = CrossClientTargets(shard, rows, joined) if self.smoothed.hops else None
         shares = shares_of(self.objective, shard, self.classes)
         data = TypedData(shard, features, graphs, torch.from_numpy(shard.label), rows, shares=shares, around=around)
         return replace(
@@ -217,7 +217,7 @@ class TypedNode(
         width = self.inputs.width(self.features or 1, len(self._joining))
         return TypedModel(self.encoder, width, path_widths, self.labels.width, self.objective.dropout, g)
 
-    def loss(self, model: nn.Module, data: TypedData, draw: Draw, encoded: Tensor | None) -> Losses:
+    def loss(self, model: nn.Module, data: TypedData, draw: Batch, encoded: Tensor | None) -> Losses:
         """Return the cross-entropy of each node of the draw, [n], and their embeddings, [n, width]."""
         data = data.on(device_of(model))
         nodes = torch.from_numpy(data.rows["train"][draw.examples]).to(data.label.device)
@@ -244,7 +244,7 @@ class TypedNode(
     def local_graph(self, model: nn.Module, data: TypedData) -> LocalGraph:
         """Target nodes, joined where a metapath joins them."""
         if data.joined is None:
-            data.joined = joined_targets(data.part, self._joining, self.exchange.neighbours)
+            data.joined = cross_client_targets(data.part, self._joining, self.exchange.neighbours)
         shares, train = self._logits(model, data).softmax(1).numpy(), data.rows["train"]
         return LocalGraph(shares, data.part.features, data.joined, train, data.part.label[train])
 
@@ -258,7 +258,7 @@ class TypedNode(
         """Return probabilities of all own target nodes, float32 [targets, classes]."""
         return self._logits(model, data).softmax(1).numpy()
 
-    def _answered(self, data: TypedData) -> JoinedTargets:
+    def _answered(self, data: TypedData) -> CrossClientTargets:
         """Own target nodes and those that metapaths join to them."""
         assert data.around is not None, "it was prepared by a task that betters answers"
         return data.around
@@ -275,7 +275,7 @@ class TypedNode(
         return split_typed_nodes_asked(shards, tables)
 
     def predict(
-        self, model: nn.Module, shard: TypedGraph, remembered: Mapping[str, Any], asked: Asked
+        self, model: nn.Module, shard: TypedGraph, remembered: Mapping[str, Any], asked: TypedNodeQuery
     ) -> dict[str, Array]:
         """The likeliest class of each node, columns [nodes], and how likely the model takes it to be."""
         with torch.no_grad():
@@ -293,7 +293,7 @@ class TypedNode(
         return Classified(shard.classes, shard.label[data.rows["test"]], shares.argmax(1), shares)
 
     def embed(
-        self, model: nn.Module, shard: TypedGraph, remembered: Mapping[str, Any], asked: Asked | None
+        self, model: nn.Module, shard: TypedGraph, remembered: Mapping[str, Any], asked: TypedNodeQuery | None
     ) -> tuple[dict[str, Array], Array]:
         """The embeddings of target nodes, float32 [nodes, width]."""
         graph, nodes = (shard, shard.rows("test")) if asked is None else with_new_nodes(shard, asked)

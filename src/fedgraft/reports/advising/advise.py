@@ -63,7 +63,7 @@ def advise(
     disk.swap(written[0], markdown(question, verdict, notes))
     recipe = folder / "recipe.toml"
     if verdict.best is not None and verdict.advice == FEDERATE:
-        made = question.experiment(verdict.best.candidate, question.seeds[0], yardsticks=True)
+        made = question.experiment(verdict.best.candidate, question.seeds[0], baselines=True)
         disk.swap(recipe, made.to_toml())
         written.append(recipe)
     else:

@@ -124,7 +124,7 @@ class Asking:
 
     def _do(self, job: Job) -> None:
         left, expected = self.limit.operations - self.spent, self._expected(job)
-        counted = job.yardstick in ("", LOCAL)  # other yardsticks take no operations of clients
+        counted = job.baseline in ("", LOCAL)  # other baselines take no operations of clients
         if self.limit.time_is_up or (counted and (left <= 0 or expected > left)):
             self.skipped[job] = TIME if self.limit.time_is_up else WORK
             takes = f"; it takes about {human_operations(expected)}" if expected else ""
@@ -158,7 +158,7 @@ class Asking:
         if alike:
             return float(mean(alike))
         runs = [cell for other, cell in self.cells.done.items() if other.candidate == job.candidate and "curve" in cell]
-        if job.yardstick == LOCAL and runs:  # every client trains in every round
+        if job.baseline == LOCAL and runs:  # every client trains in every round
             run = runs[0]
             rounds = self.question.experiment(job.candidate, job.seed).stopping.rounds
             return float(run["operations"] / max(1, run["selections"]) * run["clients"] * rounds)

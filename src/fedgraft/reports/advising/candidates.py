@@ -10,7 +10,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.recipes.recipe_files import recipes
 
 LOCAL = "model alone"
-"""In place of a yardstick's name: a recipe's own model, trained by each client alone."""
+"""In place of a baseline's name: a recipe's own model, trained by each client alone."""
 
 
 @dataclass(frozen=True)
@@ -31,12 +31,12 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Alone:
-    """A yardstick that every client computes by itself.
+    """A baseline that every client computes by itself.
 
     Args:
-        name: of the yardstick.
+        name: of the baseline.
         figure: of a recipe that it is held against: "validation", its score; or "own", where clients of the recipe,
-            too, choose by their own validation split, as the yardstick's do, which flatters both.
+            too, choose by their own validation split, as the baseline's do, which flatters both.
     """
 
     name: str
@@ -49,8 +49,8 @@ class Choice:
 
     Args:
         recipes: to try, the most useful first; one that is not among ours is passed over.
-        alone: yardsticks of clients alone, beside the recipe's own model trained alone.
-        central: cheap yardsticks that need all data in one place, the cheapest first.
+        alone: baselines of clients alone, beside the recipe's own model trained alone.
+        central: cheap baselines that need all data in one place, the cheapest first.
     """
 
     recipes: tuple[Candidate, ...]

@@ -16,7 +16,7 @@ from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError, InputError
 from fedgraft.experiment.experiment import Experiment
-from fedgraft.experiment.running import baselines
+from fedgraft.experiment.running import baseline_scores
 from fedgraft.experiment.running.loops import running
 from fedgraft.experiment.running.runner import execute
 from fedgraft.experiment.storage import disk
@@ -27,7 +27,7 @@ from fedgraft.reports.advising.questions import Job, Question, key_of
 Cell = dict[str, Any]
 """Result of a job: "validation" and "test"; of a federated run also "pooled", "own", "bytes" ...; or "refused".
 
-"operations" are those of the clients that were counted for it, of yardsticks 0.
+"operations" are those of the clients that were counted for it, of baselines 0.
 """
 
 KEPT = ("metric", "better", "clients", "rounds", "bytes", "seconds", "selections", "stopped_by", "raw_data_bytes")
@@ -63,7 +63,7 @@ class Cells:
         """Do a job and keep its result. Raises `StoppedError` where it would take more than the limit."""
         began, settings = time.monotonic(), self.question.settings(job)
         try:
-            made = self._yardstick(job, limit) if job.yardstick else self._federated(job, key_of(job, settings), limit)
+            made = self._baseline(job, limit) if job.baseline else self._federated(job, key_of(job, settings), limit)
         except BudgetError as error:
             made = {"refused": f"the budget does not pay for a round ({str(error).rstrip('.')})"}
         except AllClientsFailedError as error:
@@ -114,14 +114,14 @@ class Cells:
             "curve": curve,
         }
 
-    def _yardstick(self, job: Job, limit: Limit) -> Cell:
+    def _baseline(self, job: Job, limit: Limit) -> Cell:
         shards = self.question.shards(job.seed)
         experiment = self.question.experiment(job.candidate, job.seed)
         experiment = experiment.fitted(shards)
         try:
-            if job.yardstick == LOCAL:
+            if job.baseline == LOCAL:
                 return trained_alone(experiment, shards, experiment.plan.task.metric, limit)
-            scores = baselines.scores(experiment, shards, [job.yardstick]).get(job.yardstick)
+            scores = baseline_scores.scores(experiment, shards, [job.baseline]).get(job.baseline)
         except StoppedError:
             raise
         except FedgraftError as error:
@@ -193,7 +193,9 @@ def _rounds(experiment: Experiment, shard: Any) -> tuple[Scored, int]:
     """A client's scores in every round that is scored, those of smoothed answers alone if there are; its operations."""
     by_round: Scored = []
     smoothed = experiment.plan.smoothing is not None
-    own = baselines.alone(experiment, experiment.stopping.rounds if smoothed else experiment.settings.evaluation.every)
+    own = baseline_scores.alone(
+        experiment, experiment.stopping.rounds if smoothed else experiment.settings.evaluation.every
+    )
 
     def note(state: RunState, row: Row) -> None:
         if row.validation is not None:

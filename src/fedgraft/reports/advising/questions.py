@@ -35,14 +35,14 @@ LEAST_SEEDS = 2
 class Job:
     """A score to find, with one seed of data and training, for the row of this kind and name.
 
-    `yardstick` is what is computed, "" for a federated run, and `candidate` whose experiment it is or whose model is
+    `baseline` is what is computed, "" for a federated run, and `candidate` whose experiment it is or whose model is
     trained.
     """
 
     kind: str
     name: str
     seed: int
-    yardstick: str
+    baseline: str
     candidate: Candidate
 
     @property
@@ -106,16 +106,16 @@ class Question:
             raise errors[0]
         return Choice(tuple(fitting), listed.alone, listed.central)
 
-    def experiment(self, candidate: Candidate, seed: int, yardsticks: bool = False) -> Experiment:
-        """Return a candidate's experiment on the data, within the budget; `yardsticks`: whether with its own.
+    def experiment(self, candidate: Candidate, seed: int, baselines: bool = False) -> Experiment:
+        """Return a candidate's experiment on the data, within the budget; `baselines`: whether with its own.
 
         A recipe that chooses more clients than there are chooses all of them, unless the user says how many.
         """
         recipe = Recipe.read(candidate.recipe).changed({"data.name": self.data["name"]})
         recipe = recipe.with_sections({"data": dict(self.data)})
         changes = {**candidate.changes, **self.changes, **candidate.fixed, "seed": seed, "budget.bytes": self.budget}
-        if not yardsticks:
-            changes["yardsticks"] = []
+        if not baselines:
+            changes["baselines"] = []
         recipe = recipe.changed(changes)
         selector, clients = recipe.sections.get("selector"), self._clients.get(seed)
         if clients and isinstance(selector, dict) and "selector.clients" not in self.changes:
@@ -143,13 +143,13 @@ class Question:
             self.shards(job.seed)
         used: dict[str, Any] = {
             "format": FORMAT,
-            "yardstick": job.yardstick,
+            "baseline": job.baseline,
             "data": self._digests[job.seed],
             "seed": job.seed,
         }
-        if job.yardstick in ("", LOCAL):
+        if job.baseline in ("", LOCAL):
             sections = self.experiment(job.candidate, job.seed).recipe.sections
-            wanted = TRAINED if job.yardstick else [name for name in sections if name not in UNUSED]
+            wanted = TRAINED if job.baseline else [name for name in sections if name not in UNUSED]
             used["sections"] = {name: sections[name] for name in wanted if name in sections}
         settings: dict[str, Any] = json.loads(json.dumps(used, default=str))
         return settings

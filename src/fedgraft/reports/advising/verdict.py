@@ -25,7 +25,7 @@ KEEP_APART: Final = "do not federate"
 
 @dataclass(frozen=True)
 class Row:
-    """What was found of a recipe or a yardstick.
+    """What was found of a recipe or a baseline.
 
     Args:
         kind: federated, by clients alone, or in one place.
@@ -56,7 +56,7 @@ class Row:
 
     @property
     def bytes(self) -> float | None:
-        """Mean bytes of a run; None for a yardstick."""
+        """Mean bytes of a run; None for a baseline."""
         return mean(cell["bytes"]["total"] for cell in self.cells.values()) if self.kind == TOGETHER else None
 
     @property
@@ -128,7 +128,7 @@ class Verdict:
 
 
 def rows_of(question: Question, results: Mapping[Job, Cell], heavy: Mapping[str, float]) -> list[Row]:
-    """Return a row for each recipe and each yardstick that has results or was refused.
+    """Return a row for each recipe and each baseline that has results or was refused.
 
     `heavy` are {recipe: operations that a run of it would take} of those that were stopped for it.
     """
@@ -141,7 +141,7 @@ def rows_of(question: Question, results: Mapping[Job, Cell], heavy: Mapping[str,
         job = next(iter(cells))
         refused = next((str(cell["refused"]) for cell in cells.values() if "refused" in cell), "")
         kept = {} if refused else {each.seed: cell for each, cell in sorted(cells.items(), key=lambda c: c[0].seed)}
-        figure = "pooled" if job.yardstick == LOCAL else figures.get(name, "validation")
+        figure = "pooled" if job.baseline == LOCAL else figures.get(name, "validation")
         rows.append(Row(kind, name, kept, figure, job.candidate, refused))
     left = [each for each in question.choice.recipes if each.name in heavy and (TOGETHER, each.name) not in by_row]
     rows += [
@@ -181,7 +181,7 @@ def judge(question: Question, rows: list[Row], missing: Mapping[Job, str]) -> Ve
     best = min([row for row in shown if row in equals] or shown or [top], key=lambda row: row.bytes or 0)
     gain, rival = rivals[best.name]
     trained = any(row.name.endswith("'s model") and row.kind == ALONE for row in rows)
-    if gain is None or rival is None or (not trained and any(job.yardstick == LOCAL for job in missing)):
+    if gain is None or rival is None or (not trained and any(job.baseline == LOCAL for job in missing)):
         limit = next(iter(missing.values()), WORK)
         sentence = (
             f"Do not federate yet: {best.name} has {metric} {best.mean('validation'):.4f} on validation, but its model "

@@ -95,7 +95,7 @@ def _cells(rows: Sequence[Any], place: Mapping[int, int], name: str) -> Cells:
     """Return a term of each client in each round, float64 [clients, rounds]; nan where there is none."""
     cells = np.full((len(place), len(rows)), np.nan)
     for column, row in enumerate(rows):
-        for client, value in row["terms"].get(name, {}).items():
+        for client, value in row["explanation"].get(name, {}).items():
             if client in place:
                 cells[place[client], column] = value
     return cells
@@ -134,7 +134,7 @@ def _texts(rows: Sequence[Any], lanes: Sequence[int], names: Sequence[str]) -> N
     """Return texts of each cell, object [clients, rounds, 3 + terms]: client, round, whether chosen, every term."""
     columns = []
     for row in rows:
-        chosen, terms = {*row["selected"]}, [row["terms"].get(name, {}) for name in names]
+        chosen, explanation = {*row["selected"]}, [row["explanation"].get(name, {}) for name in names]
         failed = failed_at_training(row["failed"])
         columns.append(
             [
@@ -142,7 +142,7 @@ def _texts(rows: Sequence[Any], lanes: Sequence[int], names: Sequence[str]) -> N
                     str(client),
                     str(row["round"]),
                     _fate(client, chosen, failed),
-                    *(_number(of.get(client)) for of in terms),
+                    *(_number(of.get(client)) for of in explanation),
                 ]
                 for client in lanes
             ]

@@ -23,7 +23,7 @@ SEEDS_NOTE = "; thin lines are seeds, thick ones their means"
 def score(
     runs: Sequence[StoredRun], against: str = "rounds", log_bytes: bool = False, splits: Sequence[str] = SCORED_SPLITS
 ) -> go.Figure:
-    """Scores as they went: validation solid, test dashed, yardsticks (scored on test) as labelled lines.
+    """Scores as they went: validation solid, test dashed, baselines (scored on test) as labelled lines.
 
     Args:
         runs: runs with one metric.
@@ -59,7 +59,7 @@ def score(
     note += AFTER_NOTE if any(AFTER_STEPS[split] in run.curve for run in runs for split in splits) else ""
     note += SEEDS_NOTE if any(run.seeds for run in runs) else ""
     note += "; the first rounds lie off the scale (double-click to see them)" if cut else ""
-    marks = style.yardstick_marks(runs)
+    marks = style.baseline_marks(runs)
     title, right = f"{style.metric_name(runs)} against {named}", style.margin(marks, 24)
     style.lay_out(figure, title, note, style.SCORE_HEIGHT, right=right)
     kind = {"type": "log", "rangemode": "normal"} if log else {"type": "linear", "rangemode": "tozero"}
@@ -69,7 +69,7 @@ def score(
     if log:
         figure.update_xaxes(dtick=1, ticksuffix="B", exponentformat="SI")
     figure.update_yaxes(title=style.metric_name(runs), range=[low, high])
-    style.add_yardsticks(figure, marks, low, high)
+    style.add_baselines(figure, marks, low, high)
     if len(splits) > 1:
         _add_switch(figure, splits, drawn)
     return figure
@@ -113,7 +113,7 @@ def precision_recall(runs: Sequence[StoredRun]) -> go.Figure:
         if not curve:
             continue
         recall, precision, threshold = (np.array(column) for column in zip(*curve, strict=True))
-        least, name = run.summary["decision"]["threshold"], style.run_name(run)
+        least, name = run.summary["threshold"]["threshold"], style.run_name(run)
         told = f"{name}<br>precision %{{y:.3f}}, recall %{{x:.3f}}<br>from a probability of %{{customdata:.4f}} on"
         line = {"color": style.run_colour(index), "width": 2.2}
         shown = {"name": name, "legendgroup": str(index), "hovertemplate": f"{told}<extra></extra>"}
@@ -122,7 +122,7 @@ def precision_recall(runs: Sequence[StoredRun]) -> go.Figure:
         marked = {"x": recall[at : at + 1], "y": precision[at : at + 1], "customdata": threshold[at : at + 1]}
         figure.add_trace(go.Scatter(**marked, mode="markers", marker=_marker(index, 11), showlegend=False, **shown))
         figure.data[-1].marker.color = style.run_colour(index)
-    rare = ", ".join(dict.fromkeys(repr(run.summary["decision"]["class"]) for _, run, curve in known if curve))
+    rare = ", ".join(dict.fromkeys(repr(run.summary["threshold"]["class"]) for _, run, curve in known if curve))
     note = f"of the rarer class, {rare}, on test, by the model that was best on validation; a mark is the threshold"
     style.lay_out(figure, "precision against recall", note, style.SCORE_HEIGHT, right=24)
     figure.update_xaxes(title="recall", range=[0, 1.02])
@@ -132,7 +132,7 @@ def precision_recall(runs: Sequence[StoredRun]) -> go.Figure:
 
 def curve_of(run: StoredRun) -> list[list[float]]:
     """Return recall, precision and threshold of the rarer of two classes, point by point; [] where there are none."""
-    curve: list[list[float]] = run.summary.get("decision", {}).get("curve", [])
+    curve: list[list[float]] = run.summary.get("threshold", {}).get("curve", [])
     return curve
 
 

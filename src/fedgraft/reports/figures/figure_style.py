@@ -19,7 +19,7 @@ from fedgraft.reports.stored.stored_runs import (
     METRIC_NAMES,
     StoredRun,
     check_comparable,
-    joined_yardsticks,
+    joined_baselines,
     single,
 )
 
@@ -28,7 +28,7 @@ RUN_MARKERS = ("circle", "square", "diamond", "triangle-up", "x", "triangle-down
 _COLOURS = ("#332288", "#88CCEE", "#44AA99", "#DDCC77", "#CC6677", "#AA4499", "#117733", "#882255", "#BBBBBB")
 PURPOSE_COLOURS = dict(zip(PURPOSES, _COLOURS, strict=True))
 NOT_CHOSEN, CHOSEN, FAILED = "#EEF1F5", "#0072B2", "#D55E00"
-INK, GRID, YARDSTICK = "#1F2933", "#E4E7EB", "#52606D"
+INK, GRID, BASELINE = "#1F2933", "#E4E7EB", "#52606D"
 _FONT = {"family": "system-ui, 'Segoe UI', Roboto, 'Helvetica Neue', Arial, sans-serif", "size": 14, "color": INK}
 SCORE_HEIGHT, LABEL_GAP = 460, 19
 TOP, BOTTOM = 84, 64
@@ -82,22 +82,22 @@ def score_range(runs: Sequence[StoredRun], splits: Sequence[str]) -> tuple[float
     """Return where the axis of scores begins and ends, and whether that leaves points of the runs out.
 
     The runs rule it, by their scores after the first third of the scored rounds. Their earlier scores, and then the
-    yardsticks, the nearest first, are on it too as long as it becomes no more than `MOST_TIMES` as long: an untrained
-    model, or a bad yardstick, can be so far off that the runs would be one flat line.
+    baselines, the nearest first, are on it too as long as it becomes no more than `MOST_TIMES` as long: an untrained
+    model, or a bad baseline, can be so far off that the runs would be one flat line.
     """
     runs = single(runs)
     columns = [*splits, *(AFTER_STEPS[split] for split in splits)]
     lines = [run.curve[column].dropna().to_numpy() for run in runs for column in columns if column in run.curve]
     late = np.concatenate([line[len(line) // 3 :] for line in lines])
     if not len(late):
-        late = np.array([score for _, score in joined_yardsticks([run.summary for run in runs])] or [0.0, 1.0])
+        late = np.array([score for _, score in joined_baselines([run.summary for run in runs])] or [0.0, 1.0])
     low, high = float(late.min()), float(late.max())
     longest = MOST_TIMES * (high - low)
     every = np.concatenate(lines)
     if len(every) and max(high, every.max()) - min(low, every.min()) <= longest:
         low, high = min(low, float(every.min())), max(high, float(every.max()))
         longest = MOST_TIMES * (high - low)
-    marks = [score for _, score in joined_yardsticks([run.summary for run in runs])]
+    marks = [score for _, score in joined_baselines([run.summary for run in runs])]
     for mark in sorted(marks, key=lambda score: max(low - score, score - high)):
         if max(high, mark) - min(low, mark) <= longest:
             low, high = min(low, mark), max(high, mark)
@@ -106,13 +106,13 @@ def score_range(runs: Sequence[StoredRun], splits: Sequence[str]) -> tuple[float
     return low, high, bool(((every < low) | (every > high)).any())
 
 
-def yardstick_marks(runs: Sequence[StoredRun]) -> list[tuple[float, str]]:
-    """(score, label with the score) of each yardstick, ascending."""
-    joined = joined_yardsticks([run.summary for run in single(runs)])
+def baseline_marks(runs: Sequence[StoredRun]) -> list[tuple[float, str]]:
+    """(score, label with the score) of each baseline, ascending."""
+    joined = joined_baselines([run.summary for run in single(runs)])
     return sorted((score, f"{name} {short_number(score)}") for name, score in joined)
 
 
-def add_yardsticks(figure: go.Figure, marks: list[tuple[float, str]], low: float, high: float) -> None:
+def add_baselines(figure: go.Figure, marks: list[tuple[float, str]], low: float, high: float) -> None:
     """Lines across the figure, labels at its right edge pushed apart; an arrow at the edge for what lies beyond."""
     pixels = (SCORE_HEIGHT - TOP - BOTTOM) / (high - low)
     wanted = [(min(max(value, low), high) - low) * pixels for value, _ in marks]
@@ -120,15 +120,15 @@ def add_yardsticks(figure: go.Figure, marks: list[tuple[float, str]], low: float
     for (value, text), at, place in zip(marks, wanted, places, strict=True):
         beyond = "" if low <= value <= high else "▲ " if value > high else "▼ "
         if not beyond:
-            line = {"color": YARDSTICK, "width": 1.3, "dash": "dot"}
+            line = {"color": BASELINE, "width": 1.3, "dash": "dot"}
             figure.add_shape(type="line", xref="paper", x0=0, x1=1, y0=value, y1=value, layer="below", line=line)
         arrow = {"showarrow": True, "arrowhead": 0, "arrowwidth": 1}
         figure.add_annotation(
             **{"x": 1, "xref": "paper", "xanchor": "left", "align": "left", "ax": 14, "ay": at - place, **arrow},
             y=min(max(value, low), high),
             text=beyond + plain_label(text),
-            arrowcolor="rgba(0, 0, 0, 0)" if beyond else YARDSTICK,
-            font={"size": 12.5, "color": YARDSTICK},
+            arrowcolor="rgba(0, 0, 0, 0)" if beyond else BASELINE,
+            font={"size": 12.5, "color": BASELINE},
         )
 
 
@@ -169,7 +169,7 @@ def lay_out(figure: go.Figure, title: str, note: str, height: int, right: int, t
     """
     text = f"<b>{title[:1].upper()}{title[1:]}</b>"
     if note:
-        text += f"<br><span style='font-size:12.5px;color:{YARDSTICK}'>{note}</span>"
+        text += f"<br><span style='font-size:12.5px;color:{BASELINE}'>{note}</span>"
     names = [trace.name for trace in figure.data if trace.name and trace.showlegend is not False]
     lines = -(-len(names) // max(1, LEGEND_WIDTH // (45 + 7 * max(map(len, names), default=1))))
     bottom = BOTTOM + LEGEND_LINE * lines

@@ -130,7 +130,7 @@ def render(
         data=data_parts(firsts),
         classes=class_parts(groups, classes, data_root, allow_changed_data),
         rare=", ".join(
-            dict.fromkeys(repr(run.summary["decision"]["class"]) for run in runs if "decision" in run.summary)
+            dict.fromkeys(repr(run.summary["threshold"]["class"]) for run in runs if "threshold" in run.summary)
         ),
         metric=runs[0].metric,
         better=runs[0].better,

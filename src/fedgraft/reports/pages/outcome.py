@@ -5,12 +5,12 @@ from typing import Any, TypeVar
 
 from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.reports.stored.seed_groups import SCORE, Group, run_of, shown_over
-from fedgraft.reports.stored.stored_runs import ALONE, METRIC_NAMES, yardsticks_of
+from fedgraft.reports.stored.stored_runs import ALONE, METRIC_NAMES, baselines_of
 
 DIFFERENT = "The runs are on different data: none of them is the best."
 NOTHING = "Nothing came out that could be compared: no run has a score on test."
 COUNTED = ("popularity",)
-"""Yardsticks for which each client need not tell more than how often it has what."""
+"""Baselines for which each client need not tell more than how often it has what."""
 _LEARNT = ("model", "halo", "statistics", "smoothing", "matching", "masking")
 """Purposes of bytes by which clients learn of each other."""
 
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def outcome(summaries: Sequence[Summary], labels: Sequence[str]) -> str:
-    """Say which run is best, by how much and for how many bytes, against yardsticks and against sending all data once.
+    """Say which run is best, by how much and for how many bytes, against baselines and against sending all data once.
 
     There is at least one run; all have one metric.
     """
@@ -40,9 +40,9 @@ def _sign(summary: Summary) -> int:
 
 
 def beside(best: Summary) -> str:
-    """Say how a run stands against yardsticks and against sending all data once."""
+    """Say how a run stands against baselines and against sending all data once."""
     paid = _against_raw_data(best) if _learnt_of_others(best) else "No model was sent: this was local training."
-    return " ".join(part for part in (_against_yardsticks(best), paid) if part)
+    return " ".join(part for part in (_against_baselines(best), paid) if part)
 
 
 def metric_of(summary: Summary) -> str:
@@ -66,10 +66,10 @@ def _first(best: Summary, label: str, others: Sequence[tuple[Summary, str]]) -> 
     return f"{label} is best: {reached}, {behind:.4f} better than {against}."
 
 
-def _against_yardsticks(best: Summary) -> str:
-    """Say by how much the run is better or worse than the best yardstick, and whether one for no bytes is better."""
+def _against_baselines(best: Summary) -> str:
+    """Say by how much the run is better or worse than the best baseline, and whether one for no bytes is better."""
     sign = _sign(best)
-    known = {name: score for name, score in yardsticks_of(best).items() if score is not None}
+    known = {name: score for name, score in baselines_of(best).items() if score is not None}
     ranked = sorted(known, key=lambda name: sign * known[name])
     if not ranked:
         return ""
@@ -78,8 +78,8 @@ def _against_yardsticks(best: Summary) -> str:
     if not ahead:
         behind = abs(known[ranked[0]] - best[SCORE])
         relation = "as good as" if not behind else f"better by {behind:.4f} than"
-        return f"That is {relation} the best yardstick, {named[ranked[0]].removesuffix(',')}."
-    text = f"The yardstick {named[ahead[0]]} is better by {abs(known[ahead[0]] - best[SCORE]):.4f}"
+        return f"That is {relation} the best baseline, {named[ranked[0]].removesuffix(',')}."
+    text = f"The baseline {named[ahead[0]]} is better by {abs(known[ahead[0]] - best[SCORE]):.4f}"
     free = next((name for name in ahead if _is_local(best, name)), ahead[0])
     if free != ahead[0]:
         text = f"{text}, and {named[free]} is better too"
@@ -87,7 +87,7 @@ def _against_yardsticks(best: Summary) -> str:
 
 
 def _instead(best: Summary, name: str) -> str:
-    """Say what to take in place of a run that a yardstick is better than."""
+    """Say what to take in place of a run that a baseline is better than."""
     if name == ALONE:
         return "Take sharing.name=local instead: each client trains alone."
     if _is_local(best, name):
@@ -98,8 +98,8 @@ def _instead(best: Summary, name: str) -> str:
 
 
 def _is_local(summary: Summary, name: str) -> bool:
-    """Return whether a yardstick sends nothing: each client computes it from its own data."""
-    return name == ALONE or name in summary["local_yardsticks"]
+    """Return whether a baseline sends nothing: each client computes it from its own data."""
+    return name == ALONE or name in summary["local_baselines"]
 
 
 def _against_raw_data(best: Summary) -> str:

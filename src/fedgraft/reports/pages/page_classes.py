@@ -13,7 +13,7 @@ from fedgraft.contracts.abilities.predicting import PredictingTask
 from fedgraft.errors import FedgraftError, InputError
 from fedgraft.experiment.predicting.site_run import load_run
 from fedgraft.experiment.predicting.thresholds import threshold_of
-from fedgraft.experiment.running.baselines import RATE
+from fedgraft.experiment.running.baseline_scores import RATE
 from fedgraft.experiment.storage.data_notes import without_notes
 from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.reports.stored.seed_groups import SCORE, Group
@@ -207,7 +207,7 @@ def _part(group: Group, confusion: Confusion) -> ClassPart:
     text = f"Answers to {confusion.examples:,} test examples by the model that was best on validation"
     text += f", of {len(group.runs)} seeds together" if len(group.runs) > 1 else ""
     text += f": accuracy {confusion.accuracy:.4f}."
-    if (decision := group.runs[0].summary.get("decision")) and decision["threshold"] is not None:
+    if (decision := group.runs[0].summary.get("threshold")) and decision["threshold"] is not None:
         text += f" {decision['class']!r} is answered from a probability of {decision['threshold']:.4f} on"
         text += f", which had the largest F1 on validation.{_among_few(group.runs[0])}"
     score = group.runs[0].summary[SCORE] if group.runs[0].metric == "accuracy" and len(group.runs) == 1 else None

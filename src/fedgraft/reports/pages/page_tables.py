@@ -15,8 +15,8 @@ from fedgraft.reports.stored.stored_runs import (
     METRIC_NAMES,
     StoredRun,
     after_local_steps,
+    joined_baselines,
     joined_raw_data,
-    joined_yardsticks,
 )
 
 SCORE_COLUMNS = {"validation": "validation", "test": "test", "test_at_best_validation": "test at best validation"}
@@ -52,7 +52,7 @@ class PageTables:
         measures: {heading: text of each} of scores after local steps, and of further measures on test.
         cost_columns: {column: heading} of costs that are known of any.
         best: (column, place) of cells that are the best of runs; none of groups, whose means may differ by chance.
-        yardsticks: (name, score on test).
+        baselines: (name, score on test).
         raw_data: (name, bytes as text).
         seeds: where there are groups {column: text} of each run, else [].
         target: the validation score; None for none.
@@ -64,7 +64,7 @@ class PageTables:
     measures: dict[str, list[str]]
     cost_columns: dict[str, str]
     best: set[tuple[str, int]]
-    yardsticks: list[tuple[str, float]]
+    baselines: list[tuple[str, float]]
     raw_data: list[tuple[str, str]]
     seeds: list[Texts]
     target: float | None
@@ -99,7 +99,7 @@ def page_tables(groups: Sequence[Group], target: float) -> PageTables:
         measures={**_after_steps(groups), **_measures(groups)},
         cost_columns={name: text for name, text in COST_COLUMNS.items() if any(row[name] is not None for row in table)},
         best={(name, place) for name in best for place, row in enumerate(table) if row[name] == best[name]},
-        yardsticks=joined_yardsticks(every),
+        baselines=joined_baselines(every),
         raw_data=[(name, human_bytes(size)) for name, size in joined_raw_data(every)],
         seeds=[
             {name: comparison.shown(name, row[name]) for name in SEED_COLUMNS} for row in (every if several else [])

@@ -111,18 +111,18 @@ class AgentChoices:
 
 def is_explained(run: StoredRun) -> bool:
     """Return whether a run's rounds have terms."""
-    return any(run.rounds["terms"])
+    return any(run.rounds["explanation"])
 
 
 def explained_rounds(run: StoredRun) -> list[Any]:
     """The rows of the rounds that have terms, each {field: value}."""
     rows: list[Any] = run.rounds.to_dict("records")
-    return [row for row in rows if row["terms"] and row["selected"]]
+    return [row for row in rows if row["explanation"] and row["selected"]]
 
 
 def terms_of(rows: Iterable[Mapping[str, Any]]) -> list[str]:
     """The names of all terms, the score and the agent's value last."""
-    names = dict.fromkeys(name for row in rows for name in row["terms"])
+    names = dict.fromkeys(name for row in rows for name in row["explanation"])
     return sorted(names, key=lambda name: (SCORE, AGENT).index(name) if name in (SCORE, AGENT) else -1)
 
 
@@ -137,7 +137,7 @@ def agent_choices(run: StoredRun) -> AgentChoices | None:
     whole = run.clients <= MOST_EXPLAINED
     rounds = []
     for row in explained_rounds(run):
-        if values := row["terms"].get(AGENT):
+        if values := row["explanation"].get(AGENT):
             chosen = set(row["selected"])
             order = sorted(values, key=lambda client: (-values[client], client not in chosen, client))
             top = tuple(sorted(order[: len(chosen)]))
@@ -149,7 +149,7 @@ def _means(name: str, rows: Iterable[Mapping[str, Any]], whole: bool) -> TermMea
     """A term's means; where not all clients' terms are kept, of the chosen alone."""
     pairs, alone = [], []
     for row in rows:
-        values, chosen = row["terms"].get(name, {}), set(row["selected"])
+        values, chosen = row["explanation"].get(name, {}), set(row["selected"])
         own = [value for client, value in values.items() if client in chosen]
         others = [value for client, value in values.items() if client not in chosen]
         if own:

@@ -15,10 +15,10 @@ from fedgraft.reports.stored.stored_runs import (
     COSTS,
     StoredRun,
     after_local_steps,
+    baselines_of,
     default_target,
+    joined_baselines,
     joined_raw_data,
-    joined_yardsticks,
-    yardsticks_of,
 )
 
 METRICS = {"rmse": "lower", "accuracy": "higher", "auc": "higher"}
@@ -31,7 +31,7 @@ _TO_TARGET = tuple(f"{cost}_to_target" for cost in COSTS)
 _OF_SUMMARY = ("recipe", "dataset", "clients", "seed", "metric", "better", "rounds", "selections", *_SCORES)
 _OF_COSTS = (
     *("flops", "scored", "failures", "seconds", "simulated_seconds", "digest"),
-    *("yardsticks", "raw_data_bytes", "client_alone"),
+    *("baselines", "raw_data_bytes", "client_alone"),
 )
 _SHOWN_AS: Mapping[str, Callable[[Any], float]] = {
     **{"bytes": round, "rounds": round, "seconds": float, "simulated_seconds": float, "flops": int}
@@ -92,7 +92,7 @@ def compared(
         Rows of: run, folder, data (a fingerprint, None where not known), recipe, dataset, clients, seed, metric,
         better, rounds, selections, validation, test, test_at_best_validation, test_after_local_steps (at the best
         validation after these; None where they are not scored), bytes, bytes_down, bytes_up, flops, failures ({at
-        what: how often clients failed}), seconds, simulated_seconds, digest, yardsticks, raw_data_bytes (what sending
+        what: how often clients failed}), seconds, simulated_seconds, digest, baselines, raw_data_bytes (what sending
         all data once would take), client_alone ({split: what clients reach alone}), target, and bytes_to_target,
         rounds_to_target, seconds_to_target, simulated_seconds_to_target, flops_to_target, which are None where the
         target was not reached. raw_data_bytes and client_alone are None where the data are at nodes.
@@ -123,7 +123,7 @@ def rows(runs: Sequence[StoredRun], target: float) -> list[dict[str, Any]]:
 def render(table: Sequence[dict[str, Any]], title: str = "", against: str | None = None) -> Table:
     """The rows as a table for a terminal; of costs to the target that of `against` first, as `compare` knows it.
 
-    The best of each column, as `best_values` says, is bold and marked with a star. Yardsticks follow beneath: what a
+    The best of each column, as `best_values` says, is bold and marked with a star. Baselines follow beneath: what a
     person would try first, and the bytes of sending all data once.
     """
     caption = Text(_caption(table), "table.caption")
@@ -147,7 +147,7 @@ def render(table: Sequence[dict[str, Any]], title: str = "", against: str | None
             cells.append(Text(text + mark, style="bold green" if is_best else ""))
         drawn.add_row(*cells)
     drawn.add_section()
-    for name, score in joined_yardsticks(table):
+    for name, score in joined_baselines(table):
         drawn.add_row(Text(name, style="dim"), "", Text(f"{score:.4f}" + (" " if "test" in best else ""), style="dim"))
     for name, size in joined_raw_data(table):
         drawn.add_row(Text(name, style="dim"), "", "", "", *("" for _ in after), Text(human_bytes(size), style="dim"))
@@ -213,8 +213,8 @@ def clients_text(summary: Mapping[str, Any]) -> str:
     """Return how many clients a run has, and how many of them were scored where that is a sample."""
     if not summary["scored"]:
         return str(summary["clients"])
-    yardsticks = "; yardsticks see their data alone" if summary["yardsticks"] else ""
-    return f"{summary['clients']}, scored on {summary['scored']} of them{yardsticks}"
+    baselines = "; baselines see their data alone" if summary["baselines"] else ""
+    return f"{summary['clients']}, scored on {summary['scored']} of them{baselines}"
 
 
 def failures_text(failures: Mapping[str, int]) -> str:
@@ -246,6 +246,6 @@ def _caption(table: Sequence[dict[str, Any]]) -> str:
         lines.append(f"Target: validation {metric} {'≤' if better == 'lower' else '≥'} {target:.4g}.")
     lines += [f"{row['run']}: {clients_text(row)} clients." for row in table if row["scored"]]
     lines += [f"{row['run']}: {failed}" for row in table if (failed := failures_text(row["failures"]))]
-    if any(yardsticks_of(row) for row in table):
-        lines.append("Below the line: yardsticks, scored on the same test split.")
+    if any(baselines_of(row) for row in table):
+        lines.append("Below the line: baselines, scored on the same test split.")
     return "\n".join(lines)

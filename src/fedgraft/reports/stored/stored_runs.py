@@ -54,7 +54,7 @@ METRIC_NAMES = {
 AFTER_LOCAL = "test_after_local_steps"
 """What tables of runs call the score of clients' models after local steps."""
 ALONE = "each client alone"
-"""What the model reaches where each client trains by itself, as a yardstick's name."""
+"""What the model reaches where each client trains by itself, as a baseline's name."""
 ALL_DATA = "all data, sent once"
 """What sending every client's data once would take."""
 
@@ -165,7 +165,7 @@ class StoredRun:
             row["late"] = tuple(row["late"])
             for name in ("failed", "timings", "staleness"):
                 row[name] = _by_number(row[name])
-            row["terms"] = {term: _by_number(values) for term, values in row["terms"].items()}
+            row["explanation"] = {term: _by_number(values) for term, values in row["explanation"].items()}
         frame = pd.DataFrame(rows, columns=[field.name for field in fields(Row)])
         return frame.astype({"loss": "float64", "validation": "float64", "test": "float64"})
 
@@ -279,12 +279,12 @@ def after_local_steps(summary: Mapping[str, Any]) -> float | None:
     return score
 
 
-def joined_yardsticks(tables: Sequence[Mapping[str, Any]]) -> list[tuple[str, float]]:
-    """(name, score on test) of every yardstick: its mean over the runs of a data set, named if there are several.
+def joined_baselines(tables: Sequence[Mapping[str, Any]]) -> list[tuple[str, float]]:
+    """(name, score on test) of every baseline: its mean over the runs of a data set, named if there are several.
 
-    Tables are summaries, or anything else with "dataset", "yardsticks" and "client_alone".
+    Tables are summaries, or anything else with "dataset", "baselines" and "client_alone".
     """
-    return _joined(tables, yardsticks_of)
+    return _joined(tables, baselines_of)
 
 
 def joined_raw_data(tables: Sequence[Mapping[str, Any]]) -> list[tuple[str, float]]:
@@ -295,11 +295,11 @@ def joined_raw_data(tables: Sequence[Mapping[str, Any]]) -> list[tuple[str, floa
     return _joined(tables, lambda table: {ALL_DATA: table["raw_data_bytes"]})
 
 
-def yardsticks_of(summary: Mapping[str, Any]) -> dict[str, float | None]:
-    """{yardstick: score on test} of a run, and `ALONE` where that is known and none of them: `local_only` is it."""
+def baselines_of(summary: Mapping[str, Any]) -> dict[str, float | None]:
+    """{baseline: score on test} of a run, and `ALONE` where that is known and none of them: `local_only` is it."""
     alone = summary["client_alone"]
-    own = {} if alone is None or "local_only" in summary["yardsticks"] else {ALONE: alone["test"]}
-    return {**summary["yardsticks"], **own}
+    own = {} if alone is None or "local_only" in summary["baselines"] else {ALONE: alone["test"]}
+    return {**summary["baselines"], **own}
 
 
 def _joined(

@@ -118,23 +118,23 @@ class PanelRuns:
         return {key: by_seed for key, by_seed in known.items() if by_seed}
 
     @cached_property
-    def yardsticks(self) -> dict[str, dict[str, dict[int, Mapping[str, float]]]]:
-        """{setting: {yardstick: {seed: its scores}}}, of settings that have any."""
+    def baselines(self) -> dict[str, dict[str, dict[int, Mapping[str, float]]]]:
+        """{setting: {baseline: {seed: its scores}}}, of settings that have any."""
         found: dict[str, dict[str, dict[int, Mapping[str, float]]]] = {}
         for cell, run in self.runs.items():
-            for name, scores in run.get("yardsticks", {}).items():
+            for name, scores in run.get("baselines", {}).items():
                 found.setdefault(cell.split.key, {}).setdefault(name, {})[cell.split.seed] = scores
         return found
 
-    def yardstick(self, setting: str, name: str) -> list[float]:
-        """Return the test scores of a yardstick in percent, errors as they are, one a seed."""
-        by_seed = self.yardsticks.get(setting, {}).get(name, {})
+    def baseline(self, setting: str, name: str) -> list[float]:
+        """Return the test scores of a baseline in percent, errors as they are, one a seed."""
+        by_seed = self.baselines.get(setting, {}).get(name, {})
         return [self.unit * scores["test"] for scores in by_seed.values()]
 
-    def yardsticks_text(self, setting: str, joint: str = ", ") -> str:
-        """Return each yardstick of a setting with mean and spread; "" for none."""
-        names = self.yardsticks.get(setting, {})
-        return joint.join(f"{name} {spread(self.yardstick(setting, name), self.digits)}" for name in names)
+    def baselines_text(self, setting: str, joint: str = ", ") -> str:
+        """Return each baseline of a setting with mean and spread; "" for none."""
+        names = self.baselines.get(setting, {})
+        return joint.join(f"{name} {spread(self.baseline(setting, name), self.digits)}" for name in names)
 
     @property
     def raw_data(self) -> str:

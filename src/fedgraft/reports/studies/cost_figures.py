@@ -41,17 +41,15 @@ def draw_all(study: Study, results: Results, seeds: int, folder: Path) -> list[s
     for _, split, panel in settings(study):
         known = PanelRuns(study, panel, results, seeds)
         if split not in done and len(known.only) > 1:
-            made = figure(
-                known, split, {name: known.yardstick(split, name) for name in known.yardsticks.get(split, {})}
-            )
+            made = figure(known, split, {name: known.baseline(split, name) for name in known.baselines.get(split, {})})
             done[split] = draw(made, folder / f"{split}.png", WIDTH)
     return list(done.values())
 
 
-def figure(panel: PanelRuns, title: str, yardsticks: Mapping[str, Sequence[float]]) -> go.Figure:
+def figure(panel: PanelRuns, title: str, baselines: Mapping[str, Sequence[float]]) -> go.Figure:
     """Test scores against two costs, both on logarithmic axes: those of the study's layout.
 
-    A score is what a run that ended there would have: that of the round best on validation so far. Yardsticks are
+    A score is what a run that ended there would have: that of the round best on validation so far. Baselines are
     {name: scores in percent, one a seed}.
     """
     made = make_subplots(rows=1, cols=2, shared_yaxes=True, horizontal_spacing=0.03)
@@ -72,14 +70,14 @@ def figure(panel: PanelRuns, title: str, yardsticks: Mapping[str, Sequence[float
                 showlegend=column == 1,
             )
             made.add_trace(trace, row=1, col=column)
-    means = {name: mean(scores) for name, scores in yardsticks.items()}
+    means = {name: mean(scores) for name, scores in baselines.items()}
     marks = sorted((score, f"{name} {style.short_number(score)}") for name, score in means.items())
     low, high = min(bests) - BELOW, max([*bests, *(score for score, _ in marks)]) + ABOVE
     shown = [mark for mark in marks if mark[0] > low]
     named = metric if metric == "accuracy" else metric.upper()
-    note = f"test {named}, %, of the round best on validation so far, means over {seeds} seeds; yardsticks dotted"
+    note = f"test {named}, %, of the round best on validation so far, means over {seeds} seeds; baselines dotted"
     style.lay_out(made, style.plain_label(title), note, HEIGHT, right=style.margin(shown, 24))
-    style.add_yardsticks(made, shown, low, high)
+    style.add_baselines(made, shown, low, high)
     made.update_yaxes(range=[low, high])
     for column, (cost, _, _) in enumerate(COSTS[study.layout], 1):
         made.update_xaxes(type="log", title_text=cost, row=1, col=column)

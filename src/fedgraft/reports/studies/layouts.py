@@ -46,13 +46,13 @@ def accuracy(panel: PanelRuns) -> list[str]:
         return f"{mean(own) / 1e6:.3g}{share}" if own else ""
 
     whole = [mean_of(runs, "raw_data_bytes", 1e6) for runs in panel.by_setting.values()]
-    lines = [f"{setting}: {text}" for setting in panel.columns if (text := panel.yardsticks_text(setting))]
+    lines = [f"{setting}: {text}" for setting in panel.columns if (text := panel.baselines_text(setting))]
     seeds = ("seeds", lambda key: str(max(len(panel.of(setting, key)) for setting in panel.columns)))
     return [
         f"Options were chosen on {panel.chosen_on}.\n" if panel.chosen_on else "",
         pivot(panel, panel.measure, scores),
         _after_steps(panel),
-        f"Yardsticks on the same splits, %: {'; '.join(lines) or 'none'}.\n",
+        f"Baselines on the same splits, %: {'; '.join(lines) or 'none'}.\n",
         pivot(
             panel,
             "MB in all (the reference's / own)",
@@ -91,7 +91,7 @@ def paired(panel: PanelRuns) -> list[str]:
         *claims.from_controls(panel),
         "\n".join(filter(None, [f"{told}\n", pivot(panel, "MB in all", costs), _scored(panel)])),
         claims.rounds(panel) if not panel.lower and (referred or panel.study.target) else "",
-        _yardsticks(panel),
+        _baselines(panel),
     ]
 
 
@@ -101,7 +101,7 @@ def errors(panel: PanelRuns) -> list[str]:
     shares, levels = "test RMSE within a share of full participation's bytes", "MB to a validation score this far"
 
     def gains(key: Key) -> str:
-        known = [(run["yardsticks"].get("client_biases", {}).get("test"), run) for run in only[key].values()]
+        known = [(run["baselines"].get("client_biases", {}).get("test"), run) for run in only[key].values()]
         return spread([biases - score_of(run) for biases, run in known if biases is not None], 4)
 
     def share(own: Run, full: Run) -> float:
@@ -127,10 +127,10 @@ def errors(panel: PanelRuns) -> list[str]:
         ("KB", partial(printed, place=1)),
         ("of full's", printed_share),
     ]
-    yardsticks, seeds = panel.yardsticks_text(panel.setting, "; ") or "none", len(next(iter(only.values())))
+    baselines, seeds = panel.baselines_text(panel.setting, "; ") or "none", len(next(iter(only.values())))
     return [
         tables.listed(panel, only, columns),
-        f"Yardsticks, test RMSE on the same splits: {yardsticks}. Seeds: {seeds}.\n",
+        f"Baselines, test RMSE on the same splits: {baselines}. Seeds: {seeds}.\n",
         panel.raw_data,
         by_share(panel, shares, BUDGETS, _at_budget, 4),
         by_share(panel, f"{levels} above full participation's best", LEVELS, _to_level, 2),
@@ -166,7 +166,7 @@ def targets(panel: PanelRuns) -> list[str]:
         tables.listed(panel, [key for key in panel.keys if key in panel.only], shown),
         tables.targets(panel, (MB, GFLOP)),
         _also(panel),
-        f"Yardsticks on the same splits, %: {panel.yardsticks_text(setting) or 'none'}.\n",
+        f"Baselines on the same splits, %: {panel.baselines_text(setting) or 'none'}.\n",
         panel.raw_data,
     ]
 
@@ -210,7 +210,7 @@ def time(panel: PanelRuns) -> list[str]:
         + tables.listed(panel, panel.only, costs),
         tables.targets(panel, (SECONDS, MB)) if panel.study.target else "",
         tables.listed(panel, panel.only, quality),
-        _yardstick_measures(panel, names),
+        _baseline_measures(panel, names),
         panel.raw_data,
     ]
 
@@ -232,7 +232,7 @@ def selectors(panel: PanelRuns) -> list[str]:
         f"Better: paired differences with 95 % intervals, which are not corrected. {better.note(label)}\n",
         tables.listed(panel, panel.only, columns),
         *claims.from_controls(panel),
-        _yardsticks(panel),
+        _baselines(panel),
         panel.raw_data,
     ]
 
@@ -270,21 +270,21 @@ def _after_steps(panel: PanelRuns) -> str:
     return text if tests([*panel.runs.values()]) else ""
 
 
-def _yardsticks(panel: PanelRuns) -> str:
-    """Yardsticks down and settings across: mean and standard deviation of test scores; "" without any."""
-    names, digits = dict.fromkeys(name for by_name in panel.yardsticks.values() for name in by_name), panel.digits
-    rows = [(name, *(spread(panel.yardstick(setting, name), digits) for setting in panel.columns)) for name in names]
-    head = (f"yardsticks{'' if panel.lower else ', %'}", *panel.columns)
+def _baselines(panel: PanelRuns) -> str:
+    """Baselines down and settings across: mean and standard deviation of test scores; "" without any."""
+    names, digits = dict.fromkeys(name for by_name in panel.baselines.values() for name in by_name), panel.digits
+    rows = [(name, *(spread(panel.baseline(setting, name), digits) for setting in panel.columns)) for name in names]
+    head = (f"baselines{'' if panel.lower else ', %'}", *panel.columns)
     return "\n" + table(head, rows) if rows else ""
 
 
-def _yardstick_measures(panel: PanelRuns, names: Sequence[str]) -> str:
-    """Yardsticks that the panel asks for, with the score and what else they tell."""
-    wanted, rows = panel.panel["yardsticks"], []
-    for name, by_seed in panel.yardsticks.get(panel.setting, {}).items():
+def _baseline_measures(panel: PanelRuns, names: Sequence[str]) -> str:
+    """Baselines that the panel asks for, with the score and what else they tell."""
+    wanted, rows = panel.panel["baselines"], []
+    for name, by_seed in panel.baselines.get(panel.setting, {}).items():
         values = [[each[of] for each in by_seed.values() if each.get(of) is not None] for of in ("test", *names[1:])]
         rows += [(name, *(spread(each, 4) for each in values), str(len(by_seed)))] if name in wanted else []
-    return table(("yardstick", *names, "seeds"), rows) if rows else "No yardsticks yet.\n" if wanted else ""
+    return table(("baseline", *names, "seeds"), rows) if rows else "No baselines yet.\n" if wanted else ""
 
 
 def _also(panel: PanelRuns) -> str:

@@ -22,10 +22,10 @@ from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.recipe import renamed
 from fedgraft.experiment.recipes.upgrading import upgraded_content
-from fedgraft.experiment.running import baselines
+from fedgraft.experiment.running import baseline_scores
 from fedgraft.experiment.running.runner import execute_on
 from fedgraft.reports.studies.processes import Call, Write, in_processes, on_cluster
-from fedgraft.reports.studies.stored_results import CELLS, YARDSTICKS, StoredResults, write_result
+from fedgraft.reports.studies.stored_results import BASELINES, CELLS, StoredResults, write_result
 from fedgraft.reports.studies.study import AFTER, ALONE, SCORING, Cell, Split, Study
 
 KEPT: Final = (
@@ -49,12 +49,12 @@ def run(
     match: str = "*",
     on: str = "",
 ) -> None:
-    """Run every cell, and score every yardstick, that is not done yet.
+    """Run every cell, and score every baseline, that is not done yet.
 
     Args:
         study: what to run.
         data_root: the folder that holds the data sets' folders.
-        folder: where finished cells and yardsticks are kept.
+        folder: where finished cells and baselines are kept.
         seeds: how many paired seeds each panel has.
         jobs: processes at a time, one thread each; a cluster has as many as it has CPUs.
         say: hears a line per finished split.
@@ -71,14 +71,14 @@ def run(
     unfinished = set(todo)
     groups: dict[Split, list[Cell]] = {}
     for cell in cells:
-        if cell in unfinished or set(study.yardsticks(cell.split)) - _kept(stored, cell.split).keys():
+        if cell in unfinished or set(study.baselines(cell.split)) - _kept(stored, cell.split).keys():
             groups.setdefault(cell.split, []).extend([cell] if cell in unfinished else [])
     say(f"{len(cells) - len(todo)} of {len(cells)} cells are done; {len(todo)} to run with {jobs} jobs.")
     if stale:
         say(f"{len(stale)} of these were done with other settings than they have now, such as {stale[0].key}.")
     for data in dict.fromkeys(split.data for split in groups if not on):
         _checked_root(study, data_root, data)
-    for kind in (CELLS, YARDSTICKS):
+    for kind in (CELLS, BASELINES):
         (folder / kind).mkdir(parents=True, exist_ok=True)
     left, write = len(todo), partial(write_result, folder)
     calls = [call for split, cells in groups.items() for call in _calls(study, split, cells, data_root, stored, on)]
@@ -88,11 +88,11 @@ def run(
 
 
 def results(study: Study, folder: Path, seeds: int) -> dict[Cell, dict[str, Any]]:
-    """{cell: its result, with the yardsticks of its split} of the cells that are done."""
+    """{cell: its result, with the baselines of its split} of the cells that are done."""
     stored = StoredResults(folder)
     by_cell = {cell: _result(study, stored, cell) for cell in study.cells(seeds)}
     return {
-        cell: {**result, "yardsticks": _kept(stored, cell.split)}
+        cell: {**result, "baselines": _kept(stored, cell.split)}
         for cell, result in by_cell.items()
         if result is not None
     }
@@ -103,12 +103,12 @@ def _calls(
 ) -> list[Call]:
     """All that is to do on a split: in one process, which prepares the data once, or spread over a cluster."""
     kept, name = _kept(stored, split), f"{split.key}, seed {split.seed}"
-    missing = tuple(yardstick for yardstick in study.yardsticks(split) if yardstick not in kept)
+    missing = tuple(baseline for baseline in study.baselines(split) if baseline not in kept)
     if not on:
         return [Call(partial(_run_split, study, split, cells, missing, kept, data_root), name, len(cells))]
     calls = [Call(partial(_run_split, study, split, [cell], (), kept, data_root), cell.key, 1) for cell in cells]
     if missing:
-        calls.append(Call(partial(_run_split, study, split, [], missing, kept, data_root), f"yardsticks of {name}", 0))
+        calls.append(Call(partial(_run_split, study, split, [], missing, kept, data_root), f"baselines of {name}", 0))
     return calls
 
 
@@ -116,12 +116,12 @@ def _run_split(
     study: Study,
     split: Split,
     cells: list[Cell],
-    yardsticks: tuple[str, ...],
+    baselines: tuple[str, ...],
     kept: Mapping[str, Any],
     data_root: Path,
     write: Write,
 ) -> None:
-    """Cells and yardsticks of one split, one after another on the same shards and prepared data."""
+    """Cells and baselines of one split, one after another on the same shards and prepared data."""
     root = _checked_root(study, data_root, split.data)
     common = {**study.common_to(split), "runtime.workers": 0, **({"data.root": str(root)} if root else {})}
     made = experiments.load(study.recipe_for(split.data), common)
@@ -138,8 +138,8 @@ def _run_split(
             result = each_alone(experiment, shards) if alone else _federated(experiment, shards, prepared)
             write(cell.file, {**result, "settings": study.settings(cell)})
     known = dict(kept)
-    for name in yardsticks:
-        known |= baselines.scores(base, shards, [name])
+    for name in baselines:
+        known |= baseline_scores.scores(base, shards, [name])
         write(split.file, known)
 
 
@@ -183,26 +183,26 @@ def _compact(summary: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _kept(stored: StoredResults, split: Split) -> dict[str, dict[str, float]]:
-    """The yardsticks of a split that are done."""
+    """The baselines of a split that are done."""
     return stored.read(split.file) or {}
 
 
 def each_alone(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Any]:
     """Return what a study keeps of an experiment that every client ran by itself, scores pooled over clients.
 
-    It is the yardstick `local_only` of the experiment: each client in its own best round by validation, nothing sent,
+    It is the baseline `local_only` of the experiment: each client in its own best round by validation, nothing sent,
     no curve. Raises `InputError` where a sample of clients is scored.
     """
     started, task = time.perf_counter(), experiment.plan.task
-    scores = baselines.scores(experiment, shards, [baselines.LOCAL_ONLY])
+    scores = baseline_scores.scores(experiment, shards, [baseline_scores.LOCAL_ONLY])
     if not scores:
         raise InputError("Each client alone cannot be scored where evaluation.sample leaves clients out.")
-    scored = scores[baselines.LOCAL_ONLY]
+    scored = scores[baseline_scores.LOCAL_ONLY]
     return {
         **{"metric": task.metric, "better": task.better, "rounds": experiment.stopping.rounds},
         **{"validation": scored["validation"], "test": scored["test"], "test_at_best_validation": scored["test"]},
         **{"measures": {"test": scored}, "bytes": {"total": 0}, SCORING: 0, "flops": None, "curve": []},
-        "raw_data_bytes": baselines.raw_data(shards),
+        "raw_data_bytes": baseline_scores.raw_data(shards),
         "seconds": round(time.perf_counter() - started, 1),
     }
 

@@ -1,4 +1,4 @@
-"""What a study has found: a JSON file for each finished cell and for a split's yardsticks, or one file of all of them.
+"""What a study has found: a JSON file for each finished cell and for a split's baselines, or one file of all of them.
 
 While a study runs, each is a file of its own, written in one stroke. `pack` puts them into one compressed file of JSON
 lines, which is small and the same bytes for the same results. Both may be there: a file of its own is the newer one.
@@ -17,7 +17,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.storage import disk
 
 CELLS: Final = "cells"
-YARDSTICKS: Final = "yardsticks"
+BASELINES: Final = "baselines"
 PACKED: Final = "results.jsonl.xz"
 
 Content: TypeAlias = dict[str, Any]
@@ -40,7 +40,7 @@ class StoredResults:
         They are taken away only when the packed file that holds them is on disk. Of two at a time, one waits.
         """
         with FileLock(self.folder / ".lock"):
-            paths = [path for kind in (CELLS, YARDSTICKS) for path in (self.folder / kind).glob("*.json")]
+            paths = [path for kind in (CELLS, BASELINES) for path in (self.folder / kind).glob("*.json")]
             if paths:
                 new = {path.relative_to(self.folder).as_posix(): disk.read_table(path) for path in paths}
                 self.__dict__.pop("_packed", None)  # another process may have packed since it was read

@@ -17,7 +17,7 @@ from fedgraft.experiment.experiment import Experiment
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.recipes.sections import Section
-from fedgraft.reports.studies.stored_results import CELLS, YARDSTICKS
+from fedgraft.reports.studies.stored_results import BASELINES, CELLS
 from fedgraft.reports.studies.study_files import read_file
 
 AFTER: Final = "after_local_steps"
@@ -44,8 +44,8 @@ class Split:
 
     @property
     def file(self) -> str:
-        """Where its yardsticks are in a study's folder."""
-        return f"{YARDSTICKS}/{self.key}-seed{self.seed}.json"
+        """Where its baselines are in a study's folder."""
+        return f"{BASELINES}/{self.key}-seed{self.seed}.json"
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class Study:
         controls: methods that learn nothing, each of which all others are held against; of layouts "paired", "errors",
             "selectors".
         cuts: {partition: overrides} for partitions that take more than their name.
-        panels: tables of the page: title, data, models, partitions, clients, methods, yardsticks, paper's numbers, and
+        panels: tables of the page: title, data, models, partitions, clients, methods, baselines, paper's numbers, and
             the first of its paired seeds, usually 1; a later one leaves those out that options were chosen on.
     """
 
@@ -145,7 +145,7 @@ class Study:
             "data.name": split.data,
             **{name: value for name, value in cut.items() if value or value is False},
             "seed": split.seed,
-            "yardsticks": [],
+            "baselines": [],
             **self.common,
             **self.sets.get(split.data, {}).get("changes", {}),
         }
@@ -175,15 +175,15 @@ class Study:
             cells.update(dict.fromkeys(panel_cells(panel, seeds)))
         return list(cells)
 
-    def yardsticks(self, split: Split) -> tuple[str, ...]:
-        """The yardsticks asked for on a split, by any panel."""
+    def baselines(self, split: Split) -> tuple[str, ...]:
+        """The baselines asked for on a split, by any panel."""
         names = (
             name
             for panel in self.panels
             if split.data in panel["data"]
             and split.partition in panel["partitions"]
             and split.clients in panel["clients"]
-            for name in panel["yardsticks"]
+            for name in panel["baselines"]
         )
         return tuple(dict.fromkeys(names))
 

@@ -21,7 +21,7 @@ ONLY_IN = {
 KEYS = (*GIVEN, "title", "also", "common", "layout", "targets", "folder", "cuts", "sets", "folds", *ONLY_IN)
 _OF_METHODS = ("label", "recipe", "changes", "alone")
 _OF_SETS = ("recipe", "changes")
-_OF_PANELS = ("title", "data", "partitions", "clients", "runs", "yardsticks", "first_seed", "paper")
+_OF_PANELS = ("title", "data", "partitions", "clients", "runs", "baselines", "first_seed", "paper")
 
 
 def titles() -> dict[str, str]:
@@ -55,7 +55,7 @@ def read_file(study: str) -> tuple[str, dict[str, Any]]:
 def _whole(name: str, content: Mapping[str, Any]) -> dict[str, Any]:
     """Return a study with what its file may leave out."""
     title = content.get("title", name)
-    usual = {"title": title, "yardsticks": [], "paper": {}, "partitions": [""], "clients": [0]}
+    usual = {"title": title, "baselines": [], "paper": {}, "partitions": [""], "clients": [0]}
     runs = [["", method] for method in content["methods"]]
     methods = {method: {"label": method, **options} for method, options in content["methods"].items()}
     panels = tuple({**usual, "runs": runs, **panel} for panel in content["panels"])

@@ -175,7 +175,7 @@ class Members:
         if changed := _changed(self.about.get(client), about):
             return {}, f"of client {client} {changed} has changed since the run began"
         for other, theirs in self.about.items():
-            if about.get("mark") != theirs.get("mark"):  # each is of a node's secret, if rows are sealed
+            if about.get("mark") != theirs.get("mark"):  # each is of a node's secret, if rows are encrypted
                 self.refusals[client] = f"its secret (matching.secret in its folder) is not that of client {other}"
                 return {}, f"client {client}: {self.refusals[client]}"
             if table := _unlike(_tables_of(about), _tables_of(theirs)):

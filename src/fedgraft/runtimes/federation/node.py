@@ -15,7 +15,7 @@ from fedgraft.engine.client.client_memory import packed as packed_memory
 from fedgraft.engine.client.client_rows import OPEN
 from fedgraft.engine.client.failure_codes import code_of
 from fedgraft.engine.client.own_secrets import RegisteredKeys
-from fedgraft.engine.client.served import Served
+from fedgraft.engine.client.served_reply import ServedReply
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.secure_sum import Assurance
 from fedgraft.engine.protocol import codes, transport
@@ -24,8 +24,8 @@ from fedgraft.errors import ClientError, FedgraftError, RefusedError, WireError,
 from fedgraft.runtimes.federation import envelope
 from fedgraft.runtimes.federation.journal import OF_CLIENT, Journal
 from fedgraft.runtimes.federation.memory_store import MemoryStore, store_of
+from fedgraft.wire.encrypted_rows import RowSeal
 from fedgraft.wire.layouts import Tree
-from fedgraft.wire.sealed_rows import RowSeal
 
 LOG = logging.getLogger("fedgraft.node")
 _RUN: Final = re.compile(r"[0-9a-f]{32}")
@@ -107,7 +107,7 @@ class Node:
         read_data: returns the shard for what is run, by what the server has told, the run's name and its nonce in the
             journal, and what the node says of itself; no shard until clients have agreed on how data are read. None =
             `shard` and `about`, whatever is run.
-        seal: what rows are sealed with in a run, by its name, where it has them sealed; None = they are open.
+        seal: what rows are encrypted with in a run, by its name, where it has them sealed; None = they are open.
         mask_root: makes the root of the secrets of masks and noise in a run, by its name and its nonce; None = as in a
             simulation.
         memory_key: makes the key by which memories of a run are named, by its name; None = as in a simulation.
@@ -200,7 +200,7 @@ class Node:
         return _Joined(order.request, client, store_of(self.folder, order.run, key), about, hides, told=order.told)
 
     def _client(self, plan: Plan, shard: Any, run: str, nonce: bytes) -> Client:
-        seal = self.seal(run) if self.seal and plan.sealed else OPEN
+        seal = self.seal(run) if self.seal and plan.encrypted else OPEN
         root = self.mask_root(run, nonce) if self.mask_root and plan.collection.hides else b""
         with refused_as(codes.KEYS):
             keys = self.keys(run) if self.keys and plan.collection.assurance == Assurance.SIGNED else None
@@ -256,7 +256,7 @@ class Node:
             order.id, order.run, self.number, envelope.SERVED, served.reply, name, set_up_name, flops
         )
 
-    def _serve(self, joined: _Joined, order: envelope.Order, memory: bytes, set_up: bytes) -> Served:
+    def _serve(self, joined: _Joined, order: envelope.Order, memory: bytes, set_up: bytes) -> ServedReply:
         """Have the client serve a request, behind all that its round began with where that is no longer here."""
         client, store = _client_of(joined), joined.store
         if order.kind == "serve":

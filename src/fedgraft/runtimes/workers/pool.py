@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
-from fedgraft.contracts.data import Recent
+from fedgraft.contracts.data import LRUCache
 from fedgraft.engine.client.client_memory import Memory
 from fedgraft.errors import MachineError
 from fedgraft.runtimes.workers.channel import Channel, Channels
@@ -93,7 +93,7 @@ class _Worker:
     starts: int = 0
     due: float | None = None
     ready: bool = False
-    clients: Recent[int, None] = field(default_factory=Recent)
+    clients: LRUCache[int, None] = field(default_factory=LRUCache)
     holding: set[int] = field(default_factory=set)
     set_up: set[int] = field(default_factory=set)
     memories: dict[int, object] = field(default_factory=dict)
@@ -377,7 +377,7 @@ class Pool:
         self._replace(index, worker.starts + 1)
 
     def _start(self, starts: int = 0, again: bool = True) -> _Worker:
-        prepared: Recent[int, None] = Recent(self._most)
+        prepared: LRUCache[int, None] = LRUCache(self._most)
         due = time.monotonic() + START_SECONDS
         return _Worker(self._channels.open(again), starts, due=due, clients=prepared)
 

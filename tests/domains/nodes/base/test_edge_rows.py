@@ -89,8 +89,8 @@ def test_who_is_joined_to_whom_counts_a_neighbour_once() -> None:
     assert once.senders.tolist() == [2, 3, 2, 3, 0, 1]
     assert once.edge_rows is None
     assert each_once(once) is once
-    assert Neighbours(a).border.counts.tolist() == [1, 1]
-    assert Neighbours(b).border.place.tolist() == [0, 1]
+    assert Neighbours(a).boundary.counts.tolist() == [1, 1]
+    assert Neighbours(b).boundary.place.tolist() == [0, 1]
     within = Within.of(merge_shards([a, b]))
     assert within.edges.data.tolist() == [1] * 8
     assert within.degree.tolist() == [2, 2, 2, 2]

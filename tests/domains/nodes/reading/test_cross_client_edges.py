@@ -31,36 +31,36 @@ def test_sites_have_the_halos_of_the_whole_that_was_cut(alike: bool, options: di
     found, claims = at_sites(nodes, edges, **options)
     check_same(found, here(nodes, edges, **options))
     assert all(shard.halo > 2 for shard in found)
-    if not alike:  # as a version that knows no borders cuts it
+    if not alike:  # as a version that knows no boundaries cuts it
         check_same(found, here(nodes, edges))
     assert all(len(each["token"]) == len({bytes(token) for token in each["token"]}) for each in claims.values())
 
 
 CARRIED: list[dict[str, Any]] = [
     {"edge_features": ("amount", "channel"), "weight": "times", "time": "when", "directed": True},
-    {"edge_features": "amount", "time": "when", "repeats": "last"},
-    {"edge_features": "amount", "directed": True, "repeats": "sum"},
-    {"weight": "times", "repeats": "sum"},
+    {"edge_features": "amount", "time": "when", "duplicate_edges": "last"},
+    {"edge_features": "amount", "directed": True, "duplicate_edges": "sum"},
+    {"weight": "times", "duplicate_edges": "sum"},
     {"directed": True},
-    {"repeats": "keep"},
+    {"duplicate_edges": "keep"},
 ]
 
 
-@pytest.mark.parametrize("borders", [COLUMNS, {"target_client": "auto"}])
+@pytest.mark.parametrize("boundaries", [COLUMNS, {"target_client": "auto"}])
 @pytest.mark.parametrize("carried", CARRIED)
 def test_edges_between_clients_carry_at_both_ends_what_the_whole_has(
-    borders: dict[str, str], carried: dict[str, Any]
+    boundaries: dict[str, str], carried: dict[str, Any]
 ) -> None:
-    nodes, edges = graph(alike=borders is COLUMNS)
+    nodes, edges = graph(alike=boundaries is COLUMNS)
     edges, form = carrying(edges), {**carried, "scaling": "none"}
     nodes["split"] = (["train"] * 3 + ["validation", "test"]) * 8
-    found, _ = at_sites(nodes, edges, **borders, **form)
-    check_same(found, here(nodes, edges, **borders, **form))
+    found, _ = at_sites(nodes, edges, **boundaries, **form)
+    check_same(found, here(nodes, edges, **boundaries, **form))
     assert sum(len(shard.senders) for shard in found) % 2 == 0
     assert all(shard.edge_rows is not None for shard in found)
-    if borders is not COLUMNS:  # as where nothing says whose ends are
+    if boundaries is not COLUMNS:  # as where nothing says whose ends are
         check_same(found, here(nodes, edges, **form))
-    if carried.get("repeats", "keep") == "keep" and "weight" not in carried:
+    if carried.get("duplicate_edges", "keep") == "keep" and "weight" not in carried:
         loops = (edges["source"] == edges["target"]) & (edges["from_bank"] == edges["to_bank"])
         assert sum(len(shard.senders) for shard in found) == 2 * int((~loops).sum())
 
@@ -123,7 +123,9 @@ def test_private_set_intersection_takes_points_and_hashes_by_client(options: dic
     assert sum(theirs.values()) == sides * sum(counts.values())
 
 
-def test_wrong_borders_are_counted_by_client_and_the_rest_goes_on(tmp_path, caplog: pytest.LogCaptureFixture) -> None:
+def test_wrong_boundaries_are_counted_by_client_and_the_rest_goes_on(
+    tmp_path, caplog: pytest.LogCaptureFixture
+) -> None:
     nodes, edges = graph()
     parts = {bank: edges[(edges["from_bank"] == bank) | (edges["to_bank"] == bank)] for bank in BANKS}
     across = parts["east"][parts["east"]["from_bank"] != parts["east"]["to_bank"]].drop_duplicates()

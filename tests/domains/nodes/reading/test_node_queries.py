@@ -16,7 +16,7 @@ from fedgraft.domains.edge_data.graph_form import GraphForm
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.shards import NodeShard, cut
 from fedgraft.domains.nodes.reading.client_tables import own_part, own_rows
-from fedgraft.domains.nodes.reading.queries import Asked, remembered_halo, split_nodes_asked, with_new_nodes
+from fedgraft.domains.nodes.reading.queries import NodeQuery, remembered_halo, split_nodes_asked, with_new_nodes
 from fedgraft.domains.nodes.reading.tables import usual_names
 from fedgraft.domains.tables.columns import own_features
 from fedgraft.errors import InputError
@@ -297,5 +297,5 @@ def test_a_part_that_cannot_be_used(nodes: pd.DataFrame, edges: pd.DataFrame, me
 
 def test_nothing_new_leaves_the_part_as_it_is() -> None:
     part = shards()[0]
-    nothing = Asked(part.ids, np.arange(3), part.features[:0], np.zeros(4, np.int64), np.zeros(0, np.int32))
+    nothing = NodeQuery(part.ids, np.arange(3), part.features[:0], np.zeros(4, np.int64), np.zeros(0, np.int32))
     assert with_new_nodes(part, nothing) is part

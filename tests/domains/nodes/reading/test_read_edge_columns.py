@@ -36,7 +36,7 @@ def tables(rows: Any = ROWS) -> tuple[pd.DataFrame, pd.DataFrame]:
 
 def load(edges: pd.DataFrame | None = None, **options: Any) -> list[NodeShard]:
     nodes, every = tables()
-    return list(Nodes(nodes, every if edges is None else edges, least_examples=1, **options).load(1))
+    return list(Nodes(nodes, every if edges is None else edges, min_examples=1, **options).load(1))
 
 
 def listed(shards: list[NodeShard]) -> dict[tuple[str, str], list[tuple[Any, ...]]]:
@@ -93,7 +93,7 @@ def test_columns_are_scaled_over_all_clients_an_edge_between_two_counts_at_both(
 
 def test_all_is_every_other_column() -> None:
     nodes, edges = tables()
-    data = Nodes(nodes, edges, edge_features="all", weight="times", time="when", least_examples=1)
+    data = Nodes(nodes, edges, edge_features="all", weight="times", time="when", min_examples=1)
     one = data.fitted(data.published(Node(MLP()), 1))
     assert one.edge_names == ("amount", "channel")
     assert listed(list(one.load(1))) == listed(load(**ALL_COLUMNS))
@@ -106,7 +106,7 @@ def test_edges_that_carry_nothing_are_as_before_and_the_note_names_the_options(
     assert all(shard.edge_rows is None for shard in before)
     options = "data.edge_features, data.weight, data.time would read one."
     assert f"Columns of edges that are not read: amount, channel, when, times; {options}" in caplog.text
-    kept = load(repeats="keep")
+    kept = load(duplicate_edges="keep")
     assert all(shard.edge_width == 0 for shard in kept)
     assert len(merge_shards(kept).senders) == 2 * 6
     assert len(merge_shards(before).senders) == 2 * 3
@@ -120,21 +120,21 @@ def test_without_a_direction_all_edges_go_both_ways() -> None:
 @pytest.mark.parametrize("directed", [True, False])
 def test_repeats_that_are_kept_last_or_added(directed: bool, caplog: pytest.LogCaptureFixture) -> None:
     form = {**ALL_COLUMNS, "directed": directed, "scaling": "none"}
-    assert numbers(listed(load(**form, repeats="keep")), "b", "a") == [0, 1, 2, 6]
-    last = listed(load(**form, repeats="last"))
+    assert numbers(listed(load(**form, duplicate_edges="keep")), "b", "a") == [0, 1, 2, 6]
+    last = listed(load(**form, duplicate_edges="last"))
     assert numbers(last, "b", "a") == ([1, 2] if directed else [2]), "by time, not by row"
     assert f"{2 if directed else 3} repeated edges left out." in caplog.text
-    added = listed(load(**form, repeats="sum"))
+    added = listed(load(**form, duplicate_edges="sum"))
     assert numbers(added, "b", "a") == numbers(last, "b", "a")
     values, _, _, weight = added["b", "a"][-1]
     assert (values[0], weight) == ((80.0, 8.0) if directed else (100.0, 10.0))
     assert values[1:] == last["b", "a"][-1][0][1:], "texts and times are of the last"
     assert f"{2 if directed else 3} repeated edges added up." in caplog.text
-    without = listed(load(edge_features="amount", directed=directed, repeats="last", scaling="none"))
+    without = listed(load(edge_features="amount", directed=directed, duplicate_edges="last", scaling="none"))
     assert numbers(without, "b", "a") == ([1, 6] if directed else [6]), "without a time by row"
-    nothing = load(tables()[1].iloc[:0], repeats="sum", directed=directed)
+    nothing = load(tables()[1].iloc[:0], duplicate_edges="sum", directed=directed)
     assert all(shard.edge_rows is not None and shard.edge_rows.weight is not None for shard in nothing)
-    counted = listed(load(repeats="sum", directed=directed))
+    counted = listed(load(duplicate_edges="sum", directed=directed))
     assert [weight for *_, weight in counted["b", "a"]] == ([1.0, 3.0] if directed else [4.0])
 
 
@@ -143,12 +143,12 @@ def test_files_folders_and_frames_are_the_same(tmp_path: Path) -> None:
     expected = listed(load(**ALL_COLUMNS, directed=True))
     nodes.to_csv(tmp_path / "nodes.csv", index=False)
     edges.to_csv(tmp_path / "edges.csv", index=False)
-    found = Nodes(tmp_path / "nodes.csv", tmp_path / "edges.csv", least_examples=1, **ALL_COLUMNS, directed=True)
+    found = Nodes(tmp_path / "nodes.csv", tmp_path / "edges.csv", min_examples=1, **ALL_COLUMNS, directed=True)
     assert listed(list(found.load(1))) == expected
     (tmp_path / "folder").mkdir()
     edges.iloc[:3].to_csv(tmp_path / "folder" / "one.csv", index=False)
     edges.iloc[3:].to_csv(tmp_path / "folder" / "two.csv", index=False)
-    found = Nodes(tmp_path / "nodes.csv", tmp_path / "folder", least_examples=1, **ALL_COLUMNS, directed=True)
+    found = Nodes(tmp_path / "nodes.csv", tmp_path / "folder", min_examples=1, **ALL_COLUMNS, directed=True)
     assert listed(list(found.load(1))) == expected
     assert {*Nodes(nodes, edges, **ALL_COLUMNS).tables()["edges"]} == {*COLUMNS}
     assert {*Nodes(nodes, edges, edge_features="all").tables()["edges"]} == {*COLUMNS}
@@ -161,7 +161,11 @@ def test_files_folders_and_frames_are_the_same(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "change", "error"),
     [
-        ({"repeats": "first"}, {}, "Nodes.repeats must be one of '', 'keep', 'sum', 'last'; got 'first'"),
+        (
+            {"duplicate_edges": "first"},
+            {},
+            "Nodes.duplicate_edges must be one of '', 'keep', 'sum', 'last'; got 'first'",
+        ),
         ({"edge_features": "amont"}, {}, r"no column 'amont' \(Nodes.edge_features: amont\). Did you mean 'amount'"),
         ({"weight": "weight"}, {}, r"no column 'weight' \(Nodes.weight\)"),
         ({"time": "time"}, {}, r"no column 'time' \(Nodes.time\)"),
@@ -196,7 +200,7 @@ def test_columns_of_which_something_is_wrong(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"'channel' has 99 different texts.*in data\.edge_features"):
         Nodes(nodes, many, edge_features="channel").load(1)
     with pytest.raises(InputError, match=r"'edges: f' of nodes must have another name"):
-        Nodes(nodes.rename(columns={"f": "edges: f"}), edges, weight="times", least_examples=1).load(1)
+        Nodes(nodes.rename(columns={"f": "edges: f"}), edges, weight="times", min_examples=1).load(1)
 
 
 # --- PyG objects ------------------------------------------------------------------------------------------------------
@@ -228,11 +232,13 @@ SPLITS = {"train": "train", "val": "validation", "test": "test"}
 OF_OBJECT = {"edge_features": "all", "weight": "edge_weight", "time": "edge_time", "directed": True}
 
 
-@pytest.mark.parametrize("repeats", ["keep", "sum", "last"])
-def test_an_object_its_file_and_its_tables_are_the_same_as_the_users_tables(tmp_path: Path, repeats: Any) -> None:
+@pytest.mark.parametrize("duplicate_edges", ["keep", "sum", "last"])
+def test_an_object_its_file_and_its_tables_are_the_same_as_the_users_tables(
+    tmp_path: Path, duplicate_edges: Any
+) -> None:
     nodes, edges = tables()
     edges = edges.assign(when=[float(when[-2:]) for when in edges["when"]])
-    form = {"least_examples": 1, "repeats": repeats}
+    form = {"min_examples": 1, "duplicate_edges": duplicate_edges}
     options = {"edge_features": "amount", "weight": "times", "time": "when", "directed": True, **form}
     wanted = [shard.edge_rows for shard in Nodes(nodes, edges, **options).load(1)]
     torch.save(graph(), tmp_path / "graph.pt")
@@ -248,7 +254,7 @@ def test_an_object_its_file_and_its_tables_are_the_same_as_the_users_tables(tmp_
 
 def test_objects_of_clients_have_what_their_edges_carry_in_common() -> None:
     one = graph(client=None)
-    shards = Nodes({"a": one, "b": one}, **OF_OBJECT, least_examples=1).load(1)
+    shards = Nodes({"a": one, "b": one}, **OF_OBJECT, min_examples=1).load(1)
     first, second = (shard.edge_rows for shard in shards)
     assert first is not None
     assert second is not None

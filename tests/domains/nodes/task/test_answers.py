@@ -29,7 +29,7 @@ NAMES = ("a", "b", "c")
 WAYS: dict[str, dict[str, Any]] = {
     "features": {"exchange.states": False},
     "features, at most one": {"exchange.states": False, "exchange.halo": 1},
-    "sealed features": {"exchange.states": False, "exchange.encrypted_rows": True},
+    "encrypted features": {"exchange.states": False, "exchange.encrypted_rows": True},
     "averaged features": {"exchange.states": False, "inputs.propagate": 1},
     "sums": {"exchange.states": False, "inputs.aggregates": True},
 }

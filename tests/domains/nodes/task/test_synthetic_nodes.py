@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedgraft.contracts import Draw
+from fedgraft.contracts import Batch
 from fedgraft.contracts.task import example_losses
 from fedgraft.domains.nodes.task.synthetic_nodes import BLOCKS, LINKED, SIZE, block_graph
 from fedgraft.errors import InputError
@@ -61,7 +61,7 @@ def test_masks_change_what_a_model_says_and_learn(encoder, head):
     assert masked == replace(plain, mask=True)
     graph = block_graph(np.random.default_rng(1), 6, ("a", "b", "c"))
     graph = replace(graph, label=np.arange(graph.own) % 3, split=np.zeros(graph.own, np.int8))
-    data, draw = plain.prepare(graph, {}), Draw(np.arange(graph.own))
+    data, draw = plain.prepare(graph, {}), Batch(np.arange(graph.own))
     one, other = (each.model(torch.Generator().manual_seed(1)) for each in (plain, masked))
     masks = {name: each for name, each in other.named_parameters() if name.endswith(".mask")}
     weights = [name.removesuffix("mask") + "weight" for name in masks]

@@ -21,8 +21,8 @@ from fedgraft.domains.nodes.training.mended_graph import _joined
 from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods, Reach
 from fedgraft.domains.nodes.training.neighbours import Neighbours
 from fedgraft.domains.nodes.training.surroundings import Surroundings
-from fedgraft.engine import border_codec
-from fedgraft.engine.server.smoothing.joined import Joined
+from fedgraft.engine import boundary_codec
+from fedgraft.engine.server.smoothing.cross_client import CrossClientEdges
 from fedgraft.errors import InputError, WireError
 from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.models.gat import GAT
@@ -203,10 +203,10 @@ def test_degrees_that_no_client_has_are_refused() -> None:
 
 def test_answers_are_smoothed_by_weight_over_edges_between_clients() -> None:
     shards = shards_of(WEIGHT, owner=OWNER)
-    borders = {client: Neighbours(shard).border for client, shard in enumerate(shards)}
-    again = {client: border_codec.decode(border_codec.encode(each), client) for client, each in borders.items()}
-    assert all(np.array_equal(again[client].weight, borders[client].weight) for client in borders)
-    joined = Joined.of(again, 2)
+    boundaries = {client: Neighbours(shard).boundary for client, shard in enumerate(shards)}
+    again = {client: boundary_codec.decode(boundary_codec.encode(each), client) for client, each in boundaries.items()}
+    assert all(np.array_equal(again[client].weight, boundaries[client].weight) for client in boundaries)
+    joined = CrossClientEdges.of(again, 2)
     rows = np.array([[100], [-50], [20], [70]], np.int8)  # of nodes 0 and 2, 3 and 4
     means, known = joined.means(rows, np.ones(4, bool))
     assert means.ravel().tolist() == [70, 20, -50, 100], "one neighbour elsewhere each"
@@ -217,8 +217,8 @@ def test_answers_are_smoothed_by_weight_over_edges_between_clients() -> None:
     expected[5] = answers[5]
     for client, shard in enumerate(shards):
         own = slice(3 * client, 3 * client + 3)
-        border = borders[client]
-        whose = np.array([3 * (1 - client) + place for place in border.place])
+        boundary = boundaries[client]
+        whose = np.array([3 * (1 - client) + place for place in boundary.place])
         told = Means(answers.numpy()[whose], np.ones(len(whose), bool))
         found = Neighbours(shard).mean(answers[own].numpy(), told, 1)
         torch.testing.assert_close(torch.from_numpy(found), expected[own])
@@ -227,7 +227,7 @@ def test_answers_are_smoothed_by_weight_over_edges_between_clients() -> None:
 def test_means_of_several_neighbours_elsewhere_are_weighted() -> None:
     """All nodes are a client's own: node 0 hears from 1 by 4.5, from 4 by 1.5 and from 2 by 0.125."""
     shards = cut(_graph(), np.arange(6), tuple("abcdef"))
-    joined = Joined.of({client: Neighbours(shard).border for client, shard in enumerate(shards)}, 6)
+    joined = CrossClientEdges.of({client: Neighbours(shard).boundary for client, shard in enumerate(shards)}, 6)
     rows = np.array([[0], [10], [20], [30], [40]], np.int8)
     means, _ = joined.means(rows, np.ones(5, bool))
     assert means[0, 0] == pytest.approx((4.5 * 10 + 1.5 * 40 + 0.125 * 20) / 6.125)
@@ -236,10 +236,10 @@ def test_means_of_several_neighbours_elsewhere_are_weighted() -> None:
 
 
 @pytest.mark.parametrize("weight", [np.nan, 0.0, -1.0, np.inf])
-def test_borders_with_impossible_weights_are_refused(weight: float) -> None:
-    border = Neighbours(shards_of(WEIGHT, owner=OWNER)[0]).border
+def test_boundaries_with_impossible_weights_are_refused(weight: float) -> None:
+    boundary = Neighbours(shards_of(WEIGHT, owner=OWNER)[0]).boundary
     with pytest.raises(WireError, match="finite and above 0"):
-        border_codec.decode(border_codec.encode(replace(border, weight=np.full(2, weight, np.float32))), 0)
+        boundary_codec.decode(boundary_codec.encode(replace(boundary, weight=np.full(2, weight, np.float32))), 0)
 
 
 def test_repeats_add_up_where_a_neighbour_counts_once() -> None:

@@ -48,8 +48,8 @@ def dense(features):
 
 
 @pytest.mark.parametrize("is_sparse", [False, True])
-def test_where_rows_are_sealed_sparse_ones_travel_with_their_zeros(is_sparse):
-    shards, rules = shards_of(is_sparse), HaloSetup(FeatureCoding(2, is_sparse), True, sealed=True)
+def test_where_rows_are_encrypted_sparse_ones_travel_with_their_zeros(is_sparse):
+    shards, rules = shards_of(is_sparse), HaloSetup(FeatureCoding(2, is_sparse), True, encrypted=True)
     found = published(shards, rules)
     assert found[0]["features"].tolist() == [[0, 1], [1, 1]]
     first, _, third = received(shards, rules, found)
@@ -64,12 +64,12 @@ def test_where_rows_are_sealed_sparse_ones_travel_with_their_zeros(is_sparse):
     assert known["degree"].tolist() == known["features"].tolist() == [[1, 0], [1, 2]]
     with pytest.raises(WireError, match="0 bytes of marks of 2 nodes"):
         rules.received_places(halo_of(shards[0]), {**told, "known": told["known"][:0]})
-    with pytest.raises(WireError, match="sealed rows that are not of 2 nodes"):
+    with pytest.raises(WireError, match="encrypted rows that are not of 2 nodes"):
         rules.received_places(halo_of(shards[0]), {**told, "degree": told["degree"][:1]})
 
 
 def test_weights_that_the_server_could_not_see_are_looked_at_where_they_are_opened():
-    rules = HaloSetup(FeatureCoding(2, False), False, weighted=True, sealed=True)
+    rules = HaloSetup(FeatureCoding(2, False), False, weighted=True, encrypted=True)
     shards = shards_of()
     found = published(shards, rules)
     found[1]["degree"] = np.array([1, -1], np.float32)

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import sparse
 
-from fedgraft.contracts import Draw
+from fedgraft.contracts import Batch
 from fedgraft.contracts.task import example_losses
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.shards import cut
@@ -66,7 +66,7 @@ def test_the_losses_of_a_step_by_hand(is_sparse):
     #   features of 0: to (1, 1) from (.5, 0) 1.25, from (0, .5) 1.25, and (4, 1) is further
     #            of 2: the same, for (1, 1) is the nearer of (1, 1) and (3, 1)
     #   class    all logits are 0, so log 2
-    losses = example_losses(task.loss(model, data, Draw(np.array([0, 2, 5]), seed=3), None))
+    losses = example_losses(task.loss(model, data, Batch(np.array([0, 2, 5]), seed=3), None))
     assert losses.tolist() == pytest.approx([math.log(2) + 0.28125 + 1.25] * 2 + [math.log(2) + 0.75], abs=1e-5)
 
 
@@ -74,20 +74,20 @@ def test_a_generator_that_diverged_says_so():
     task, model, data = one(generated=2)
     tell(model, math.nan, [[0.5, 0.0], [0.0, 0.5]])
     with pytest.raises(ClientError, match="training diverged: the generator's counts of neighbours are not finite"):
-        example_losses(task.loss(model, data, Draw(np.array([0, 2, 5]), seed=3), None))
+        example_losses(task.loss(model, data, Batch(np.array([0, 2, 5]), seed=3), None))
     tell(model, math.inf, [[0.5, 0.0], [0.0, 0.5]])
-    example_losses(task.loss(model, data, Draw(np.array([0, 2, 5]), seed=3), None))  # as many as there may be
+    example_losses(task.loss(model, data, Batch(np.array([0, 2, 5]), seed=3), None))  # as many as there may be
 
 
 def test_what_is_generated_for_others_nodes_is_held_against_the_nearest_own_ones():
     task, model, data = one(generated=2, hidden=1e-9)
     tell(model, 0.0, [[0.5, 0.0], [0.0, 0.5]])
-    without = example_losses(task.loss(model, data, Draw(np.arange(6), seed=3), None))
+    without = example_losses(task.loss(model, data, Batch(np.arange(6), seed=3), None))
     assert without.tolist() == pytest.approx([math.log(2)] * 6)
     data.states = type(data.states)(6, 3, task.exchanged.halo_widths)
     data.states.known[0][6 + 1] = True
     # Of two neighbours, (.5, 0) and (0, .5); nearest are (0, 1) or (1, 1) at 1.25, and (0, 1) at 0.25.
-    losses = example_losses(task.loss(model, data, Draw(np.arange(6), seed=3), None))
+    losses = example_losses(task.loss(model, data, Batch(np.arange(6), seed=3), None))
     assert losses.tolist() == pytest.approx([math.log(2) + 0.75] * 6)
 
 
@@ -148,12 +148,12 @@ def test_a_generator_that_makes_nothing_and_hides_nothing_leaves_plain_graphsage
     task, model, data = one(hidden=1e-9)
     with torch.no_grad():
         model.head.weight.normal_(generator=torch.Generator().manual_seed(2))
-    expected = example_losses(plain.loss(model, plain.prepare(shard, {}), Draw(np.arange(6)), None))
-    torch.testing.assert_close(example_losses(task.loss(model, data, Draw(np.arange(6)), None)), expected)
+    expected = example_losses(plain.loss(model, plain.prepare(shard, {}), Batch(np.arange(6)), None))
+    torch.testing.assert_close(example_losses(task.loss(model, data, Batch(np.arange(6)), None)), expected)
     with torch.no_grad():
         model.generator.frozen.fill_(1)
         tell(model, 0.0, np.full((5, 2), 0.3).tolist())
-        torch.testing.assert_close(example_losses(task.loss(model, data, Draw(np.arange(6)), None)), expected)
+        torch.testing.assert_close(example_losses(task.loss(model, data, Batch(np.arange(6)), None)), expected)
         assert task.evaluate(model, data) == plain.evaluate(model, plain.prepare(shard, {}))
 
 
@@ -164,11 +164,11 @@ def test_as_long_as_it_learns_every_parameter_has_a_gradient_and_afterwards_the_
     with torch.no_grad():
         model.generator.count.bias.fill_(1.0)
     data.states.known[0][data.states.own :] = True
-    example_losses(task.loss(model, data, Draw(np.arange(task.examples(data)), seed=5), None)).mean().backward()
+    example_losses(task.loss(model, data, Batch(np.arange(task.examples(data)), seed=5), None)).mean().backward()
     assert all(parameter.grad.abs().max() > 0 for parameter in model.parameters())
     model.zero_grad()
     model.generator.frozen.fill_(1)
-    example_losses(task.loss(model, data, Draw(np.arange(task.examples(data)), seed=5), None)).mean().backward()
+    example_losses(task.loss(model, data, Batch(np.arange(task.examples(data)), seed=5), None)).mean().backward()
     for name, parameter in model.named_parameters():
         assert (parameter.grad is None) == name.startswith("generator."), name
 
@@ -179,7 +179,7 @@ def test_equal_seeds_hide_and_draw_alike():
     model, data = model_of(task), set_up(task, shards)[0]
     before = torch.get_rng_state()
     first, again, other = (
-        example_losses(task.loss(model, data, Draw(np.arange(5), seed=seed), None)).tolist() for seed in (1, 1, 2)
+        example_losses(task.loss(model, data, Batch(np.arange(5), seed=seed), None)).tolist() for seed in (1, 1, 2)
     )
     assert first == again != other
     assert torch.equal(before, torch.get_rng_state()), "nothing global is drawn from"
@@ -248,10 +248,10 @@ def test_a_step_asks_for_no_more_embeddings_than_it_has_nodes():
     experiment, shards = small("fedsage_plus", task__elsewhere=4)
     task = experiment.plan.task
     data = set_up(task, shards)[0]
-    (three,) = task.exchanged.read(data, Draw(np.arange(3)))
+    (three,) = task.exchanged.read(data, Batch(np.arange(3)))
     assert len(three) == 3
     assert set(three.tolist()) < {0, 1, 2, 3}
-    (ahead,) = task.exchanged.read(data, Draw(np.arange(3), ahead=np.arange(9)))
+    (ahead,) = task.exchanged.read(data, Batch(np.arange(3), ahead=np.arange(9)))
     assert ahead.tolist() == [0, 1, 2, 3]
 
 
@@ -261,7 +261,7 @@ def test_with_nodes_of_nobody_nothing_is_pushed():
     model, data = model_of(task), set_up(task, shards)[0]
     looked(task, model, data)
     assert [len(rows.slot) for rows in task.exchanged.changed(data)] == [0]
-    assert example_losses(task.loss(model, data, Draw(np.arange(3)), None)).shape == (3,)
+    assert example_losses(task.loss(model, data, Batch(np.arange(3)), None)).shape == (3,)
 
 
 def test_more_than_a_client_can_offer_is_refused():

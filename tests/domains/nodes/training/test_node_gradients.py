@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedgraft.contracts import Draw, randomness
+from fedgraft.contracts import Batch, randomness
 from fedgraft.contracts.task import example_losses
 from fedgraft.engine.client.local_trainer import LocalTrainer
 from fedgraft.engine.training import Optimizer
@@ -74,7 +74,7 @@ def test_they_are_those_of_autograd_and_take_as_many_operations(encoder, way, sp
     for share in (1.0, 0.4, 0.1):
         nodes = np.sort(g.permutation(count)[: max(1, round(share * count))])
         weights = torch.from_numpy(g.random(len(nodes)).astype(np.float32))
-        step = Draw(nodes, seed=5)
+        step = Batch(nodes, seed=5)
         expected, found = (how(task, flat, data, step, weights) for how in (by_autograd, by_hand))
         assert torch.equal(found[0], expected[0])
         if TRANSPOSED_ALIKE:
@@ -96,14 +96,14 @@ def test_they_are_those_of_autograd_and_take_as_many_operations(encoder, way, sp
 )
 def test_what_has_none_is_left_to_autograd(changes):
     plan, flat, data = made(**changes)
-    assert plan.task.loss_and_backward(flat.module, data, Draw(np.arange(2))) is None
+    assert plan.task.loss_and_backward(flat.module, data, Batch(np.arange(2))) is None
 
 
 def test_a_model_that_drops_nothing_now_has_them():
     plan, flat, data = made(loss__dropout=0.5)
     flat.module.eval()
     with torch.no_grad():
-        assert plan.task.loss_and_backward(flat.module, data, Draw(np.arange(2))) is not None
+        assert plan.task.loss_and_backward(flat.module, data, Batch(np.arange(2))) is not None
 
 
 @pytest.mark.parametrize("penalised", [False, True])
@@ -143,6 +143,6 @@ def test_weighed_and_focal_losses_have_autograds_gradient(way):
     assert ("loss__class_weights" in way) == (data.weights is not None)
     task, nodes = plan.task, np.arange(plan.task.examples(data))
     weights = torch.linspace(0.5, 1.5, len(nodes))
-    expected, found = (how(task, flat, data, Draw(nodes, seed=5), weights) for how in (by_autograd, by_hand))
+    expected, found = (how(task, flat, data, Batch(nodes, seed=5), weights) for how in (by_autograd, by_hand))
     for one, two in zip(found[:2], expected[:2], strict=True):
         torch.testing.assert_close(one, two, rtol=1e-4, atol=1e-6)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 import torch
 
-from fedgraft.contracts import Draw
+from fedgraft.contracts import Batch
 from fedgraft.domains.nodes.task.synthetic_nodes import block_graph
 from fedgraft.domains.nodes.training.refinement import Perceptron, Said, losses, refined, signed
 from fedgraft.domains.nodes.training.topology import Topology
@@ -83,7 +83,7 @@ def test_the_model_answers_until_the_networks_are_active():
 def test_networks_learn_and_the_model_does_not():
     task, data, model = client()
     model.refinement.active.fill_(1)
-    draw, before = Draw(np.arange(task.examples(data))), task.evaluate(model.eval(), data)["validation"]
+    draw, before = Batch(np.arange(task.examples(data))), task.evaluate(model.eval(), data)["validation"]
     optimizer = torch.optim.Adam(model.refinement.parameters(), lr=0.01)
     for _ in range(30):
         optimizer.zero_grad()

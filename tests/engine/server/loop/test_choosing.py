@@ -26,21 +26,21 @@ class Explained(Without):
 
     count: int = 0
 
-    def terms(self, state, view):
+    def explanation(self, state, view):
         return {"score": np.arange(self.count or view.clients) / 3}
 
 
 def test_terms_are_kept_of_those_who_could_be_chosen_and_have_one():
-    terms = {"score": np.array([0.5, 1.0, np.nan, 2.0]), "cost": np.array([np.inf, 1.0, 2.0, -np.inf])}
-    assert kept(terms, (1,), seen(away=[3])) == {"score": {0: 0.5, 1: 1.0}, "cost": {1: 1.0, 2: 2.0}}
+    explanation = {"score": np.array([0.5, 1.0, np.nan, 2.0]), "cost": np.array([np.inf, 1.0, 2.0, -np.inf])}
+    assert kept(explanation, (1,), seen(away=[3])) == {"score": {0: 0.5, 1: 1.0}, "cost": {1: 1.0, 2: 2.0}}
     unpaid = seen(prices=[10, 30, 10, 10], bytes_left=20)
-    assert kept(terms, (0,), unpaid) == {"score": {0: 0.5, 3: 2.0}, "cost": {2: 2.0}}
+    assert kept(explanation, (0,), unpaid) == {"score": {0: 0.5, 3: 2.0}, "cost": {2: 2.0}}
     assert kept({"score": np.full(4, np.nan)}, (0,), seen()) == {}
 
 
 def test_six_digits_are_kept():
-    terms = {"score": np.array([1 / 3, 123456789.0, -1e-12 / 3, 0.0])}
-    assert kept(terms, (0,), seen()) == {"score": {0: 0.333333, 1: 123457000.0, 2: -3.33333e-13, 3: 0.0}}
+    explanation = {"score": np.array([1 / 3, 123456789.0, -1e-12 / 3, 0.0])}
+    assert kept(explanation, (0,), seen()) == {"score": {0: 0.333333, 1: 123457000.0, 2: -3.33333e-13, 3: 0.0}}
 
 
 def test_of_many_clients_the_cohort_s_are_kept_and_those_of_the_agent_s_choice():
@@ -62,8 +62,8 @@ def test_of_many_clients_the_cohort_s_are_kept_and_those_of_the_agent_s_choice()
 def test_a_row_tells_the_terms_of_its_round():
     selector = {"name": f"{__name__}:Explained", "client": 2}
     _, rows, _ = run(toy(selector=selector))
-    assert [row.terms for row in rows] == [{"score": {k: float(f"{k / 3:.6g}") for k in range(5)}}] * 3
-    assert [row.terms for row in run(toy())[1]] == [{}] * 3
+    assert [row.explanation for row in rows] == [{"score": {k: float(f"{k / 3:.6g}") for k in range(5)}}] * 3
+    assert [row.explanation for row in run(toy())[1]] == [{}] * 3
 
 
 def test_a_run_is_the_same_whether_or_not_its_selector_explains():

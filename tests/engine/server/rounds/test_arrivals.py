@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from fedgraft import wire
 from fedgraft.contracts import Selection, Timing, Update
 from fedgraft.engine.server.clock.simulated_clock import Clock
-from fedgraft.engine.server.rounds.arrivals import Arrivals, Arrived
+from fedgraft.engine.server.rounds.arrivals import Arrivals, ArrivedUpdates
 from fedgraft.engine.server.rounds.merging import Merging
-from fedgraft.engine.server.rounds.trained import Trained
+from fedgraft.engine.server.rounds.train_replies import TrainReplies
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError
 from fedgraft.experiment.running.runner import execute
@@ -32,7 +32,7 @@ def clock(late, deadline=3.5, **options):
 
 def trained(*clients):
     uploads = {client: {"w": np.full(1, client, np.float32)} for client in clients}
-    return Trained(uploads, {client: {"loss": float(client)} for client in clients})
+    return TrainReplies(uploads, {client: {"loss": float(client)} for client in clients})
 
 
 def seconds(**by_client):
@@ -47,7 +47,7 @@ def test_updates_are_weighted_over_those_that_answered():
     merging.open([4, 12, 0, 8])
 
     def found(selection, *answered):
-        made = Arrived(trained(*answered), merging.weights(selection))
+        made = ArrivedUpdates(trained(*answered), merging.weights(selection))
         assert all(update.arrays is made.trained.uploads[update.client] for update in made.updates())
         return {update.client: update.weight for update in made.updates()}
 
@@ -79,9 +79,9 @@ def test_a_late_update_is_merged_when_it_arrives_with_less_weight():
 
 def test_where_all_updates_are_late_nobody_makes_up_for_what_they_lack():
     """Three and one examples, one and three rounds late: 3 / (1 + 1) and 1 / (1 + 3) of four."""
-    late = Arrived(trained(0, 1), {0: 3 / 2, 1: 1 / 4}, staleness={0: 1, 1: 3})
+    late = ArrivedUpdates(trained(0, 1), {0: 3 / 2, 1: 1 / 4}, staleness={0: 1, 1: 3})
     assert [update.weight for update in late.updates()] == pytest.approx([1.5 / 4, 0.25 / 4])
-    mixed = Arrived(trained(0, 1), {0: 3.0, 1: 1 / 4}, staleness={1: 3})
+    mixed = ArrivedUpdates(trained(0, 1), {0: 3.0, 1: 1 / 4}, staleness={1: 3})
     assert [update.weight for update in mixed.updates()] == pytest.approx([3 / 3.25, 0.25 / 3.25])
     equal = FedAvg(weights="equal")
     model = equal.init({"w": np.zeros(1, np.float32)}, 2)
@@ -93,7 +93,7 @@ def test_an_update_that_is_too_stale_is_dropped():
     arrivals = Arrivals(Clock(late="semi_asynchronous", max_staleness=1), [])
     _, sent = arrivals.settle(trained(0), {0: 1.0}, seconds(c0=9.0), deadline=2.0)
     arrivals.send(sent, round=1, began=0.0)
-    found = arrivals.receive(Arrived(Trained()), round=3, now=9.0)
+    found = arrivals.receive(ArrivedUpdates(TrainReplies()), round=3, now=9.0)
     assert found.trained.failed == {0: "late: its update is 2 rounds old, clock.max_staleness = 1"}
     assert (found.updates(), found.staleness, arrivals.busy) == ([], {0: 2}, [])
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from fedgraft.contracts import Selection, Update
-from fedgraft.engine.server.rounds.arrivals import Arrived
+from fedgraft.engine.server.rounds.arrivals import ArrivedUpdates
 from fedgraft.engine.server.rounds.merging import Merging
 from fedgraft.engine.server.rounds.safeguards import Safeguards, norm
-from fedgraft.engine.server.rounds.trained import Trained
+from fedgraft.engine.server.rounds.train_replies import TrainReplies
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError
 from fedgraft.methods.sharing.fedavg import FedAvg
@@ -125,17 +125,17 @@ def test_a_client_that_trains_alone_does_not_end_a_run_either():
 def test_a_model_that_is_not_finite_is_not_merged():
     model = {"w": np.array([3e38], np.float32)}
     state = RunState([{"examples": 1.0}] * 3, sharing={"model": model})
-    trained = Trained(
+    trained = TrainReplies(
         {client: {"w": np.array([size], np.float32)} for client, size in enumerate((-1e38, 3e38, 2e38))},
         {client: {"loss": 1.0} for client in range(3)},
     )
     merging = Merging(FedAvg(), safeguards=Safeguards(most_step=0.0))
-    merged, arrived = merging.merge(state, Arrived(trained, dict.fromkeys(range(3), 1.0)))
+    merged, arrived = merging.merge(state, ArrivedUpdates(trained, dict.fromkeys(range(3), 1.0)))
     reason = "left out: with its update the model is not finite"
     assert merged
     assert arrived.trained.failed == {1: reason, 2: reason}, "the largest first, until what is left can be merged"
     assert state.sharing["model"]["w"].tolist() == pytest.approx([2e38])
-    merged, arrived = merging.merge(state, Arrived(replace(trained, uploads={1: {"w": model["w"]}}), {1: 1.0}))
+    merged, arrived = merging.merge(state, ArrivedUpdates(replace(trained, uploads={1: {"w": model["w"]}}), {1: 1.0}))
     assert not merged, "nothing is left"
     assert arrived.trained.uploads == {}
     assert state.sharing["model"]["w"].tolist() == pytest.approx([2e38]), "the model is as it was"

@@ -8,11 +8,11 @@ import torch
 
 from fedgraft import wire
 from fedgraft.contracts import Update
-from fedgraft.engine.server.rounds.arrivals import Arrived
+from fedgraft.engine.server.rounds.arrivals import ArrivedUpdates
 from fedgraft.engine.server.rounds.merging import Merging
 from fedgraft.engine.server.rounds.safeguards import Safeguards
 from fedgraft.engine.server.rounds.server_step import ServerStep
-from fedgraft.engine.server.rounds.trained import Trained
+from fedgraft.engine.server.rounds.train_replies import TrainReplies
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError
 from fedgraft.experiment.experiment import Experiment
@@ -119,8 +119,8 @@ def test_whose_update_makes_the_step_infinite_is_left_out_and_leaves_no_trace_in
     state = RunState([{"examples": 1.0}] * 2, plan.sharing.init(plan.first, 2))
     step = ServerStep(plan, FedAvgM(learning_rate=10.0))
     merging = Merging(plan.sharing, safeguards=Safeguards(most_step=0.0), step=step)
-    trained = Trained(uploads, {client: {"loss": 1.0} for client in uploads})
-    merged, arrived = merging.merge(state, Arrived(trained, dict.fromkeys(uploads, 1.0)))
+    trained = TrainReplies(uploads, {client: {"loss": 1.0} for client in uploads})
+    merged, arrived = merging.merge(state, ArrivedUpdates(trained, dict.fromkeys(uploads, 1.0)))
     assert (merged, [*arrived.trained.failed]) == (True, [1])
     assert bias(state.sharing["model"]) == 10.0
     assert bias(state.server_optimizer["0"]["velocity"]) == 1.0

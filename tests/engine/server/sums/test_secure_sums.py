@@ -253,7 +253,7 @@ def test_no_message_of_a_masked_round_holds_codes():
 
 
 def test_what_a_client_remembers_of_a_masked_round_is_no_secret():
-    """Who is asked to unmask forgets the round; who is dead by then knows public keys, and what is sealed for it."""
+    """Who is asked to unmask forgets the round; who is dead by then knows public keys, and what is encrypted for it."""
     played = play(adding("secagg"), tamper=masked(clients=(2,), kinds=("evaluate",)), stop_after=1)
     kept = {client: wire.unpack(memory)["sum"] for client, memory in played.remembered.items() if memory}
     assert {client: set(each) for client, each in kept.items()} == {

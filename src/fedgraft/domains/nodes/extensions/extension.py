@@ -16,7 +16,7 @@ class NodeExtension:
     """Hooks of the task's steps; its class is named in errors by the option that asks for it."""
 
     seeds_draws: bool = False
-    """Whether losses depend on `Draw.seed`."""
+    """Whether losses depend on `Batch.seed`."""
 
     def exchange(self, exchange: NodeExchange) -> NodeExchange:
         """Return what clients tell each other of nodes, from what they tell without it."""

@@ -7,7 +7,7 @@ from torch import nn
 
 from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.contracts.task import Loss
-from fedgraft.contracts.values import Draw, HaloRows, Indices
+from fedgraft.contracts.values import Batch, HaloRows, Indices
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.extensions.extension import NodeExtension
 from fedgraft.domains.nodes.training.client_graph import NodeData
@@ -78,7 +78,7 @@ class MendedExchange(NodeExchange):
                 flops.count(part.mended[2] // 2)  # as if it were mended in every round, wherever it was
         return super().look(model, data, seed, losses)
 
-    def read(self, data: NodeData, draw: Draw) -> list[Indices]:
+    def read(self, data: NodeData, draw: Batch) -> list[Indices]:
         """Return those whose embeddings train the generator."""
         nodes = data.rows["train"][draw.examples if draw.ahead is None else draw.ahead]
         return [self.set_up.read(data.states, len(nodes), draw.seed)]

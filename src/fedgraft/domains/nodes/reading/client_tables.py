@@ -10,12 +10,12 @@ import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, ClientTables, Purpose
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.edge_data.border_columns import AUTO, UNSAID, said
+from fedgraft.domains.edge_data.boundary_columns import AUTO, UNSAID, said
 from fedgraft.domains.edge_data.edge_columns import StoredEdges, each_both_ways, stored
 from fedgraft.domains.edge_data.graph_form import GraphForm, OwnFeatures
 from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.nodes.base.shards import NodeShard, undirected
-from fedgraft.domains.nodes.reading.cross_client_edges import Border, Copies, Divided, divided, with_halo
+from fedgraft.domains.nodes.reading.cross_client_edges import Boundary, Copies, Divided, divided, with_halo
 from fedgraft.domains.nodes.reading.tables import (
     EDGES,
     NODES,
@@ -89,21 +89,21 @@ def own_part(
         halo_owner=np.zeros(0, np.int32),
         halo_place=np.zeros(0, np.int32),
     )
-    if addresses := _addresses(rows, links, part.border, purpose) if form.borders else None:
-        shard, kept = with_halo(shard, kept, part.border, addresses)
+    if addresses := _addresses(rows, links, part.boundary, purpose) if form.boundaries else None:
+        shard, kept = with_halo(shard, kept, part.boundary, addresses)
     client, columns = np.zeros(len(rows), np.int64), made if isinstance(made, Columns) else None
     return Collection(shard, client, (), False, (), columns=columns, edges=kept)
 
 
 def _divided(rows: Rows, edges: Given, form: GraphForm, purpose: Purpose) -> tuple[Rows, Divided]:
-    """(the edges of a client's table, these divided); without borders every end is its own, or of nobody."""
+    """(the edges of a client's table, these divided); without boundaries every end is its own, or of nobody."""
     table = replace(EDGES, folder="")
-    if not form.borders:
+    if not form.boundaries:
         roles = {"source_client", "target_client"} if form.reader else {*EDGES.roles} - {"source", "target"}
         table = replace(table, columns=tuple(column for column in table.columns if column.role not in roles))
     links = read(edges, table, rows.names, "data", "--data edges" if purpose.trains else f"--{OWN_EDGES}")
     ids, carried = ids_of(rows), form.carried(links)
-    if not form.borders:
+    if not form.boundaries:
         return links, divided(links, np.full((2, len(links)), UNSAID), ids, 0, (purpose.name,), rows.where, carried)
     if purpose.neighbours is None:
         raise InputError(
@@ -111,26 +111,26 @@ def _divided(rows: Rows, edges: Given, form: GraphForm, purpose: Purpose) -> tup
             "federation alone: its folder names all clients and has their common secret."
         )
     clients, client = purpose.neighbours.clients, purpose.client
-    whose, notes = (np.full((2, len(links)), ANYBODY), ()) if form.borders == AUTO else said(links, clients)
+    whose, notes = (np.full((2, len(links)), ANYBODY), ()) if form.boundaries == AUTO else said(links, clients)
     part = divided(links, whose, ids, client, clients, rows.where, carried)
     if copies := Copies.of(form.sharing, rows):
         copies.check(clients)
-        part = replace(part, border=copies.added(part.border, np.arange(len(rows)), ids, client, clients))
+        part = replace(part, boundary=copies.added(part.boundary, np.arange(len(rows)), ids, client, clients))
     return links, replace(part, notes=(*notes, *part.notes))
 
 
-def _addresses(rows: Rows, links: Rows, border: Border, purpose: Purpose) -> Arrays | None:
+def _addresses(rows: Rows, links: Rows, boundary: Boundary, purpose: Purpose) -> Arrays | None:
     """Where the other ends of a site's edges to others are, with notes; None where nothing is known of them yet."""
     if purpose.neighbours is None or (addresses := purpose.neighbours.addresses) is None:
         return None
     if not addresses:  # it was not there when others claimed theirs
-        nothing = np.full(len(border.place), ALONE, np.int32)
+        nothing = np.full(len(boundary.place), ALONE, np.int32)
         addresses = {"owner": nothing, "place": np.zeros(len(nothing), np.uint32)}
     try:
-        check_addresses(addresses, len(border.place), len(purpose.neighbours.clients))
+        check_addresses(addresses, len(boundary.place), len(purpose.neighbours.clients))
     except WireError as error:
         raise InputError(f"The server has sent what is no answer to the edges of {links.where}: {error}.") from error
-    for told, where in ((border.notes, links.where), (border.copy_notes, rows.where)):
+    for told, where in ((boundary.notes, links.where), (boundary.copy_notes, rows.where)):
         tell(told(addresses["owner"], purpose.neighbours.clients), f"{where}: ")
     return addresses
 
@@ -146,9 +146,9 @@ def _site_rows(nodes: Given, names: Names) -> Rows:
     return rows.take(arranged(code, ids)[0])
 
 
-def site_border(tables: Mapping[str, Given], form: GraphForm, purpose: Purpose) -> Border:
+def site_boundary(tables: Mapping[str, Given], form: GraphForm, purpose: Purpose) -> Boundary:
     """Return the edges of a site's nodes to nodes of others; arguments as of `site_part`."""
-    return _divided(_site_rows(tables["nodes"], form.names), tables["edges"], form, purpose)[1].border
+    return _divided(_site_rows(tables["nodes"], form.names), tables["edges"], form, purpose)[1].boundary
 
 
 def site_part(
@@ -170,7 +170,7 @@ def site_part(
         raise InputError(f"{rows.where}: no column {names['label']!r} (data.label).{nearest(names['label'], rows)}")
     label, classes = form.labels(rows, classes)
     if classes:
-        tell(class_notes(label, classes, rows.where, form.unknown))
+        tell(class_notes(label, classes, rows.where, form.na_labels))
     whole = replace(part.whole, label=label, classes=classes, split=read_split(rows, label))
     return replace(part, whole=whole, split="split" in rows)
 
@@ -198,10 +198,10 @@ def own_nodes(
     """
     if OWN_EDGES not in tables:
         raise InputError(f"--{OWN_NODES} needs --{OWN_EDGES}, the edges of these nodes; a table without rows for none.")
-    form = replace(form, borders="", names={**form.names, "edge_label": ""})
+    form = replace(form, boundaries="", names={**form.names, "edge_label": ""})
     rows = own_rows(tables[OWN_NODES], form.names, f"--{OWN_NODES}")
     labels = rows["label"] if check and "label" in rows and getattr(task, "classes", None) else None
-    for name in () if labels is None else names_of_classes(labels, form.unknown):
+    for name in () if labels is None else names_of_classes(labels, form.na_labels):
         if name not in task.class_names:
             of = f"class of the run, as column {rows.names['label']!r} of {rows.where} has it,"
             raise unlike(of, name, task.class_names)

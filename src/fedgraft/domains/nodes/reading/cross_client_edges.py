@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.edge_data.border_columns import AUTO, ENDS, NOBODY, SHOWN, UNSAID, Sharing
+from fedgraft.domains.edge_data.boundary_columns import AUTO, ENDS, NOBODY, SHOWN, UNSAID, Sharing
 from fedgraft.domains.edge_data.edge_columns import Carried, CarriedRows, StoredEdges, repeats_before
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.tables.rows import Cells, Rows, codes_of
@@ -35,7 +35,7 @@ UNKNOWN: Final = "taken as edges to unknown nodes"
 
 
 @dataclass(frozen=True, eq=False)
-class Border:
+class Boundary:
     """Edges of a client's own nodes to nodes of others, before anybody knows where those are.
 
     Each is here once, but where edges carry something: then as often as it is listed.
@@ -120,7 +120,7 @@ class Divided:
     """
 
     inside: Indices
-    border: Border
+    boundary: Boundary
     notes: Sequence[str]
     row: Indices
     carried: CarriedRows | None = None
@@ -165,25 +165,25 @@ def divided(
         return _carrying(links, whose, np.where(own, place, -1), (across, told), (client, names, ids), notes, carried)
     rows = np.flatnonzero(across)
     end = own[1, rows].astype(np.int64)  # which of the two is its own
-    border, repeats = _border(links, rows, end, place[end, rows], whose[1 - end, rows], (client, names, ids))
+    boundary, repeats = _boundary(links, rows, end, place[end, rows], whose[1 - end, rows], (client, names, ids))
     if repeats:
         notes.append(f"{repeats:,} repeated edges to nodes of others left out.")
-    return Divided(place[:, own.all(axis=0)], border, notes, np.zeros(0, np.int64))
+    return Divided(place[:, own.all(axis=0)], boundary, notes, np.zeros(0, np.int64))
 
 
-def _border(
+def _boundary(
     links: Rows, rows: Indices, end: Indices, place: Indices, other: Indices, own: tuple[int, Sequence[str], Array]
-) -> tuple[Border, int]:
-    """(the border of some rows, how many of these were there before in the same direction)."""
+) -> tuple[Boundary, int]:
+    """(the boundary of some rows, how many of these were there before in the same direction)."""
     if not len(rows):
         nothing = np.zeros(0, bool)
-        return Border(place, other, (), nothing, rows, nothing), 0
+        return Boundary(place, other, (), nothing, rows, nothing), 0
     code, text = _others(links, rows, end)
     edge = np.stack([place, other, code])
     _, kept = np.unique(edge, axis=1, return_index=True)
     repeats = len(rows) - np.unique(np.vstack([edge, end]), axis=1).shape[1]
     pairs, first = _pairs(place[kept], other[kept], text[code[kept]], own)
-    return Border(place[kept], other[kept], pairs, first, np.full(len(kept), -1), np.ones(len(kept), bool)), repeats
+    return Boundary(place[kept], other[kept], pairs, first, np.full(len(kept), -1), np.ones(len(kept), bool)), repeats
 
 
 def _others(links: Rows, rows: Indices, end: Indices) -> tuple[Indices, Array]:
@@ -222,23 +222,23 @@ def _carrying(
     (reader, every), (across, told) = carried, which
     rows = np.flatnonzero(across | told | (place >= 0).all(axis=0))
     ends, is_across = place[:, rows], across[rows]
-    border = np.flatnonzero(is_across)
-    end = (ends[1, border] >= 0).astype(np.int64)  # which of the two is its own
-    other = whose[1 - end, rows[border]]
-    code, text = _others(links, rows[border], end) if len(border) else (border, np.zeros(0, str))
+    boundary = np.flatnonzero(is_across)
+    end = (ends[1, boundary] >= 0).astype(np.int64)  # which of the two is its own
+    other = whose[1 - end, rows[boundary]]
+    code, text = _others(links, rows[boundary], end) if len(boundary) else (boundary, np.zeros(0, str))
     number = code + (other - other.min(initial=0)) * len(text)
-    ends[1 - end, border] = len(own[2]) + np.unique(number, return_inverse=True)[1]  # others' are behind its own
+    ends[1 - end, boundary] = len(own[2]) + np.unique(number, return_inverse=True)[1]  # others' are behind its own
     chosen, kept, more = reader.chosen(ends, every.take(rows))
     row = np.flatnonzero(is_across[chosen])
-    at = np.searchsorted(border, chosen[row])  # among those of the border
+    at = np.searchsorted(boundary, chosen[row])  # among those of the boundary
     direction = end[at] if reader.directed else np.zeros(len(at), np.int64)
-    edge = np.stack([ends[end, border][at], other[at], code[at], direction])
+    edge = np.stack([ends[end, boundary][at], other[at], code[at], direction])
     pairs, first = _pairs(edge[0], edge[1], text[code[at]], own)
     goes = (first == (direction == 0)) | (not reader.directed)  # from the first of a pair to the second
     pairs = [(*pair, str(int(way)), str(k)) for pair, way, k in zip(pairs, goes, repeats_before(edge), strict=True)]
     along = (end[at] == 1) | (not reader.directed)
     inside = np.flatnonzero(~is_across[chosen] & (ends[1, chosen] >= 0))
-    found = Border(edge[0], edge[1], pairs, first, row, along, are_told=kept.labels is not None)
+    found = Boundary(edge[0], edge[1], pairs, first, row, along, are_told=kept.labels is not None)
     if kept.labels is not None:
         source = np.where(ends[0, chosen] < len(own[2]), ends[0, chosen], -1)
         kept = replace(kept, labels=replace(kept.labels, source=source))
@@ -279,11 +279,11 @@ class Copies:
                 self.cells.filled[:1], "the name of a client", hint=nearest(min(named, default=""), names)
             )
 
-    def added(self, border: Border, nodes: Indices, ids: Array, client: int, names: Sequence[str]) -> Border:
-        """Return a client's border with edges to copies of its nodes behind the others.
+    def added(self, boundary: Boundary, nodes: Indices, ids: Array, client: int, names: Sequence[str]) -> Boundary:
+        """Return a client's boundary with edges to copies of its nodes behind the others.
 
         Args:
-            border: of the client.
+            boundary: of the client.
             nodes: int64 [own], which of all nodes its own are.
             ids: texts of these.
             client: its number.
@@ -299,13 +299,13 @@ class Copies:
         pairs = [(low, name, high, name, COPIES) for (low, high), name in zip(sides, ids[place].tolist(), strict=True)]
         first = np.array([names[client] < names[whose] for whose in other.tolist()], bool)
         return replace(
-            border,
-            place=np.concatenate([border.place, place]),
-            other=np.concatenate([border.other, other]),
-            pairs=[*border.pairs, *pairs],
-            first=np.concatenate([border.first, first]),
-            row=np.concatenate([border.row, np.full(len(place), -1)]),  # such an edge carries nothing
-            along=np.concatenate([border.along, np.ones(len(place), bool)]),
+            boundary,
+            place=np.concatenate([boundary.place, place]),
+            other=np.concatenate([boundary.other, other]),
+            pairs=[*boundary.pairs, *pairs],
+            first=np.concatenate([boundary.first, first]),
+            row=np.concatenate([boundary.row, np.full(len(place), -1)]),  # such an edge carries nothing
+            along=np.concatenate([boundary.along, np.ones(len(place), bool)]),
             copies=len(place),
             guessed=self.cells is None,
             remarks=notes,
@@ -350,24 +350,24 @@ def _said(cells: Cells, client: int, names: Sequence[str]) -> tuple[Indices, Ind
 
 
 def with_halo(
-    shard: NodeShard, edges: StoredEdges | None, border: Border, addresses: Arrays
+    shard: NodeShard, edges: StoredEdges | None, boundary: Boundary, addresses: Arrays
 ) -> tuple[NodeShard, StoredEdges | None]:
     """Return a client's shard, which has edges inside it alone, with those to others that were joined.
 
     `edges` are what its edges carry, which the result has beside those of others, too. `addresses` are as
-    `tokens.ADDRESSES` has them, one for each claim of the border.
+    `tokens.ADDRESSES` has them, one for each claim of the boundary.
     """
     joined = addresses["owner"] >= 0
     address = addresses["owner"][joined].astype(np.int64) << 32 | addresses["place"][joined]
     halo, number = np.unique(address, return_inverse=True)
-    pairs = np.stack([border.place[joined], shard.own + number])
+    pairs = np.stack([boundary.place[joined], shard.own + number])
     if edges is None:
         pairs = np.unique(pairs, axis=1)
     receiver = np.concatenate([np.repeat(np.arange(shard.own), shard.degree), pairs[0]])
     senders = np.concatenate([shard.senders, pairs[1]])
     order = np.lexsort((senders, receiver))
     if edges is not None:
-        row, along = np.append(edges.row, border.row[joined]), np.append(edges.along, border.along[joined])
+        row, along = np.append(edges.row, boundary.row[joined]), np.append(edges.along, boundary.along[joined])
         order = np.lexsort((edges.carried.numbers(row), senders, receiver))
         edges = replace(edges, row=row[order], along=along[order])
     found = replace(

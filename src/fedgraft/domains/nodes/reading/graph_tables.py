@@ -14,12 +14,12 @@ from fedgraft.contracts.data import Purpose
 from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.task import Shard
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.edge_data.border_columns import AUTO, SIDES, Borders, Sharing, borders_of
+from fedgraft.domains.edge_data.boundary_columns import AUTO, SIDES, Boundaries, Sharing, boundaries_of
 from fedgraft.domains.edge_data.edge_columns import LabelReader
 from fedgraft.domains.edge_data.graph_form import GraphForm, OwnFeatures
 from fedgraft.domains.edge_data.scaled_tables import ScaledTables
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.reading.client_tables import own_nodes, site_border, site_part
+from fedgraft.domains.nodes.reading.client_tables import own_nodes, site_boundary, site_part
 from fedgraft.domains.nodes.reading.cross_client_edges import SHARED_WITH, sharing_of
 from fedgraft.domains.nodes.reading.tables import (
     EDGES,
@@ -109,9 +109,9 @@ class GraphTables(ScaledTables[Shard], OwnTables[Shard], MatchedData[Shard]):
         return super().names(**{"edge_features": self.edge_names, **sides, **renamed})
 
     @property
-    def borders(self) -> Borders:
+    def boundaries(self) -> Boundaries:
         """How edges between clients are known."""
-        return borders_of(type(self).__name__, self.source_client, self.target_client)
+        return boundaries_of(type(self).__name__, self.source_client, self.target_client)
 
     @property
     def sharing(self) -> Sharing:
@@ -120,8 +120,8 @@ class GraphTables(ScaledTables[Shard], OwnTables[Shard], MatchedData[Shard]):
 
     @property
     def matches(self) -> bool:
-        """Whether ids at borders are matched."""
-        return bool(self.borders)
+        """Whether ids at boundaries are matched."""
+        return bool(self.boundaries)
 
     @property
     def is_private(self) -> bool:
@@ -135,7 +135,7 @@ class GraphTables(ScaledTables[Shard], OwnTables[Shard], MatchedData[Shard]):
 
     def claims_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose, secret: bytes) -> Arrays:
         """Return what a site tells of its edges to others."""
-        return site_border(tables, self.form("data"), purpose).claims(secret)
+        return site_boundary(tables, self.form("data"), purpose).claims(secret)
 
     def elsewhere_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose) -> pd.DataFrame:
         """Return the nodes of others to which a site's edges were joined."""
@@ -144,13 +144,13 @@ class GraphTables(ScaledTables[Shard], OwnTables[Shard], MatchedData[Shard]):
         addresses = purpose.neighbours.addresses
         joined = addresses["owner"] >= 0
         columns = {name: addresses[name][joined] for name in ("owner", "place")}
-        others = site_border(tables, self.form("data"), purpose).others[joined]
+        others = site_boundary(tables, self.form("data"), purpose).others[joined]
         return pd.DataFrame({**columns, "node": others}).drop_duplicates(ignore_index=True)
 
     def form(self, owner: str, task: Any = None) -> GraphForm:
         """Return how tables are read; those of one client with the classes of a task."""
         reader = self.edge_reader(self.label_reader(task))
-        return GraphForm(owner, self.names(), False, (), reader, self.borders, self.is_private, self.sharing)
+        return GraphForm(owner, self.names(), False, (), reader, self.boundaries, self.is_private, self.sharing)
 
     def label_reader(self, task: Any) -> LabelReader | None:
         """Return what reads labels of edges, by the classes of a task; None = there are none."""

@@ -12,7 +12,7 @@ from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.edge_columns import ASKED_CARRIED
 from fedgraft.domains.edge_data.graph_form import GraphForm
-from fedgraft.domains.edge_data.pyg_edges import READ_BY, joined_edges, reads_edges, table_of_edges, unread
+from fedgraft.domains.edge_data.pyg_edges import READ_BY, cross_client_edges, reads_edges, table_of_edges, unread
 from fedgraft.domains.examples import check_ends
 from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.labels.known import numbers_hint
@@ -40,7 +40,7 @@ def collection_of(
     edges carry; unless it names a label, neither y nor the masks are read. Of a user's own object, which has a form,
     features are `columns`, and the graph has none.
     """
-    labelled, unknown = form is None or bool(form.names["label"]), form.unknown if form else ()
+    labelled, na_labels = form is None or bool(form.names["label"]), form.na_labels if form else ()
     for key in ("x", "y", "edge_index") if labelled else ("x", "edge_index"):
         if getattr(data, key, None) is None:
             raise InputError(f"{where} must be a torch_geometric.data.Data with x, y and edge_index; it has no {key}.")
@@ -53,9 +53,9 @@ def collection_of(
     if not labelled:
         label = np.full(nodes, -1, np.int64)
     elif form and form.are_numbers:
-        label = _numbers(pyg.known_of(data.y, f"{where}.y", unknown, np.nan), nodes, f"{where}.y")
+        label = _numbers(pyg.known_of(data.y, f"{where}.y", na_labels, np.nan), nodes, f"{where}.y")
     else:
-        y = pyg.known_of(data.y, f"{where}.y", unknown, -1)
+        y = pyg.known_of(data.y, f"{where}.y", na_labels, -1)
         y = pyg.classes_of(y, nodes, f"{where}.y", numbers_hint("node"))
         label, classes = _classes(y, classes, where)
     ends = pyg.ends_of(data.edge_index, f"{where}.edge_index")
@@ -67,7 +67,7 @@ def collection_of(
     edges = edges_within(ends, nodes, edge, carried)
     notes += edges.notes
     if form:
-        notes += [*unread(data, where, form.names), *class_notes(label, classes, where, unknown)]
+        notes += [*unread(data, where, form.names), *class_notes(label, classes, where, na_labels)]
     masks = {key: getattr(data, key, None) for key in pyg.MASKS} if labelled else {}
     split, is_split = pyg.split_of(masks, nodes, where)
     client, clients = pyg.clients_of(getattr(data, "client", None), nodes, where)
@@ -118,7 +118,7 @@ def joined(objects: Mapping[Any, Any], where: str, names: Names) -> Any:
             for key, parts in masks.items()
             if all(mask is not None for mask in parts)
         },
-        **{**untold, **(joined_edges(dict(named), names) if reads_edges(names) else {})},
+        **{**untold, **(cross_client_edges(dict(named), names) if reads_edges(names) else {})},
     )
 
 

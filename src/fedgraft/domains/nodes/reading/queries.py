@@ -9,24 +9,24 @@ import pandas as pd
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import HaloRows, Indices, Questions
-from fedgraft.domains.edge_data.border_columns import ENDS
+from fedgraft.domains.edge_data.boundary_columns import ENDS
 from fedgraft.domains.edge_data.edge_columns import DIRECTED, LEFT_OUT, asked_values
 from fedgraft.domains.edge_data.edge_rows import EdgeRows, both_ways, stacked_edges, taken
 from fedgraft.domains.examples import Features, stacked
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.shards import NodeShard, Numbers, addresses, undirected
-from fedgraft.domains.nodes.reading.newcomers import NOTHING, Elsewhere, Joined, Newcomers, ends_of
+from fedgraft.domains.nodes.reading.new_nodes import NOTHING, Joined, NewNodes, RemoteNodes, ends_of
 from fedgraft.domains.nodes.reading.tables import ASKED_EDGES, ASKED_NODES
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.asked import feature_columns, ids_near, owners_of, places_known
 from fedgraft.domains.tables.columns import check_given, new_features
+from fedgraft.domains.tables.query_routing import feature_columns, ids_near, owners_of, places_known
 from fedgraft.domains.tables.reader import OWNER, read_asked
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.wire.layouts import Tree
 
 
 @dataclass(frozen=True, eq=False)
-class Asked:
+class NodeQuery:
     """Questions about nodes to one client.
 
     Args:
@@ -74,14 +74,14 @@ def split_nodes_asked(
     columns = feature_columns(tables, shards[0].width)
     listed, near = nodes.take(new), ids_near(known, client[new])
     check_given(listed, columns, ids[new], near)
-    newcomers = Newcomers(shards, owners, ids[new], listed, edges, Elsewhere.of(tables, len(shards)))
+    new_nodes = NewNodes(shards, owners, ids[new], listed, edges, RemoteNodes.of(tables, len(shards)))
     features = new_features(listed, columns, shards[0].features[:0], ids[new], near)
-    client[new] = newcomers.clients(client[new])
+    client[new] = new_nodes.clients(client[new])
     for number in np.unique(client[new]).tolist():
         mine = new[client[new] == number]
         place[mine] = shards[number].own + np.arange(len(mine))
-    joined = newcomers.joined(client[new], place[new])
-    tell(newcomers.notes(), f"{OWNER}.edges: ")
+    joined = new_nodes.joined(client[new], place[new])
+    tell(new_nodes.notes(), f"{OWNER}.edges: ")
     if unread and (count := sum(int((each.ends < 0).any(axis=0).sum()) for each in joined.values())):
         tell([f"{count:,} edges to nodes of other clients left out: {unread}."], f"{OWNER}.edges: ")
         joined = {number: each.inside() for number, each in joined.items()}
@@ -90,7 +90,7 @@ def split_nodes_asked(
     for number in np.unique(client).tolist():
         rows, mine = np.flatnonzero(client == number), np.flatnonzero(client[new] == number)
         edges_asked = _edges(shards[number], len(mine), joined.get(number, NOTHING), carried)
-        questions[number] = Questions(rows, Asked(ids[rows], place[rows], features[mine], *edges_asked))
+        questions[number] = Questions(rows, NodeQuery(ids[rows], place[rows], features[mine], *edges_asked))
     return questions
 
 
@@ -139,13 +139,13 @@ def _carried(edges: Rows, shards: Sequence[NodeShard]) -> _Carried:
     return _Carried(values, weight, said.get(LEFT_OUT, np.zeros(len(edges), bool)), directed)
 
 
-def test_nodes(shard: NodeShard) -> Asked:
+def test_nodes(shard: NodeShard) -> NodeQuery:
     """Return the questions that stand for a client's test nodes."""
     nodes, nobody = shard.rows("test"), np.zeros(0, np.int32)
-    return Asked(shard.ids[nodes], nodes, shard.features[:0], np.zeros(shard.own + 1, np.int64), nobody)
+    return NodeQuery(shard.ids[nodes], nodes, shard.features[:0], np.zeros(shard.own + 1, np.int64), nobody)
 
 
-def with_new_nodes(shard: NodeShard, questions: Asked) -> NodeShard:
+def with_new_nodes(shard: NodeShard, questions: NodeQuery) -> NodeShard:
     """The client's part with new nodes behind its own, and nodes of others that these hear from in its halo."""
     new = questions.features.shape[0]
     if not new:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.edge_data.border_columns import (
+from fedgraft.domains.edge_data.boundary_columns import (
     AUTO,
     ENDS,
     NOBODY,
@@ -131,12 +131,12 @@ def read_nodes(
     code, ids = rows["node"].codes()
     links = read(edges, EDGES, names, owner)
     client, clients = _clients(rows, links, code, ids, form)
-    rows.check_once(code + client * len(ids) * bool(form.borders), ids, "node", f" of column {names['node']!r}")
+    rows.check_once(code + client * len(ids) * bool(form.boundaries), ids, "node", f" of column {names['node']!r}")
     order = _arranged(client, code, ids)
     label, classes = form.labels(rows)
     split, is_split = _split(rows, label)
     where = f"{owner}.nodes" if isinstance(nodes, pd.DataFrame) else shown(nodes)
-    if form.borders:
+    if form.boundaries:
         copies = Copies.of(form.sharing, rows.take(order))
         found = joined(links, client[order], code[order], ids, clients.tolist(), form, copies)
     else:
@@ -153,16 +153,16 @@ def read_nodes(
         senders=found.senders,
     )
     columns = read_features(rows, feature_names(rows, owner)).take(order)
-    class_said = class_notes(label, classes, where, form.unknown)
+    class_said = class_notes(label, classes, where, form.na_labels)
     notes = (*rows.notes, *found.notes, *links.notes, *class_said, *found.between)
     more: dict[str, Any] = {"columns": columns, "edges": found.carried, "matching": found.matching}
     return Collection(whole, client[order], tuple(clients.tolist()), is_split, notes, **more)
 
 
 def _clients(rows: Rows, links: Rows, code: Indices, ids: Array, form: GraphForm) -> Coded:
-    """Return the client of each node and the names of all; none where nobody says it, which borders need."""
-    told = rows.clients() or (owners_said(links, rows, code, ids) if form.borders == "columns" else None)
-    if form.borders and not told:
+    """Return the client of each node and the names of all; none where nobody says it, which boundaries need."""
+    told = rows.clients() or (owners_said(links, rows, code, ids) if form.boundaries == "columns" else None)
+    if form.boundaries and not told:
         option = f"{form.owner}.client), which {form.owner}.source_client and {form.owner}.target_client need"
         raise InputError(f"{rows.where} names no clients ({option}.")
     return told or (np.zeros(len(rows), np.int64), np.array([], str))
@@ -266,7 +266,7 @@ def joined(
         form: how tables are read.
         copies: which nodes several clients have.
     """
-    is_auto = form.borders == AUTO
+    is_auto = form.boundaries == AUTO
     if copies:
         _check_copies(copies, links, is_auto, names)
     whose, notes = (np.full((2, len(links)), ANYBODY), ()) if is_auto else said(links, names)
@@ -281,17 +281,17 @@ def joined(
         where = f"the nodes of {names[k]!r}"
         part = divided(links.take(mine), whose[:, mine], ids[code[at]], k, names, where, own)
         if copies:
-            part = replace(part, border=copies.added(part.border, at, ids[code[at]], k, names))
+            part = replace(part, boundary=copies.added(part.boundary, at, ids[code[at]], k, names))
         parts[k] = part
     secret = secrets.token_bytes(SECRET_BYTES)
-    claims = {k: part.border.claims(secret) for k, part in parts.items()}
+    claims = {k: part.boundary.claims(secret) for k, part in parts.items()}
     addresses = matched(claims)
     told = [f"{links.where}: {note}" for note in notes]
     if nobodys := len(links) - len(np.unique(np.concatenate(rows))):
         told.append(f"{links.where}: {nobodys:,} edges of which no client has an end left out.")
     for k, part in parts.items():
-        owner, border = addresses[k]["owner"], part.border
-        found = [*part.notes, *border.notes(owner, names), *border.copy_notes(owner, names)]
+        owner, boundary = addresses[k]["owner"], part.boundary
+        found = [*part.notes, *boundary.notes(owner, names), *boundary.copy_notes(owner, names)]
         told += [f"Client {names[k]!r}: {note}" for note in found]
     more: dict[str, Any] = {"between": told, "matching": matching_bytes(claims, addresses, len(names), form.is_private)}
     if carried:
@@ -345,7 +345,7 @@ def _ends_of_all(parts: Mapping[int, Divided], addresses: Mapping[int, Arrays], 
         ends.append(places[client][part.inside])
         owner, place = addresses[client]["owner"], addresses[client]["place"]
         rows = np.flatnonzero(owner > client)  # the other side has the same edge
-        ends.append(np.stack([places[client][part.border.place[rows]], whole[starts[owner[rows]] + place[rows]]]))
+        ends.append(np.stack([places[client][part.boundary.place[rows]], whole[starts[owner[rows]] + place[rows]]]))
     return np.concatenate(ends, axis=1)
 
 
@@ -364,9 +364,9 @@ def _stored(
         owner, place = addresses[client]["owner"], addresses[client]["place"]
         found = np.flatnonzero(owner >= 0)
         there = whole[starts[owner[found]] + place[found]]
-        rows = part.border.row[found]
-        border = np.where(rows < 0, rows, begin + rows), part.border.along[found]
-        made.append((places[client][part.border.place[found]], there, *border))
+        rows = part.boundary.row[found]
+        boundary = np.where(rows < 0, rows, begin + rows), part.boundary.along[found]
+        made.append((places[client][part.boundary.place[found]], there, *boundary))
         counted[client] = begin + np.arange(len(rows_kept))
         begin += len(rows_kept)
     receiver, sender, row, along = (np.concatenate(each) for each in zip(*made, strict=True))

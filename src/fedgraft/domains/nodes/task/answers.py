@@ -22,7 +22,7 @@ from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.shards import NodeShard, addresses
 from fedgraft.domains.nodes.reading.queries import (
-    Asked,
+    NodeQuery,
     remembered_halo,
     split_nodes_asked,
     test_nodes,
@@ -30,7 +30,7 @@ from fedgraft.domains.nodes.reading.queries import (
 )
 from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.training.client_graph import NodeData
-from fedgraft.domains.nodes.training.halo_setup import ToldRows
+from fedgraft.domains.nodes.training.halo_setup import PublishedRows
 from fedgraft.domains.nodes.training.neighbour_sums import added
 from fedgraft.domains.nodes.training.smoothed_inputs import prepared
 from fedgraft.wire.layouts import Array, Arrays
@@ -101,7 +101,7 @@ class NodeAnswers(PredictingTask[NodeShard, NodeData]):
         return split_nodes_asked(shards, tables, unread)
 
     def predict(
-        self, model: nn.Module, shard: NodeShard, remembered: Mapping[str, Any], asked: Asked
+        self, model: nn.Module, shard: NodeShard, remembered: Mapping[str, Any], asked: NodeQuery
     ) -> dict[str, Array]:
         """What the labels tell of each node: its class, and how likely each is, or its number in the user's unit.
 
@@ -126,7 +126,7 @@ class NodeAnswers(PredictingTask[NodeShard, NodeData]):
         return self.smoothed is not None
 
     def embed(
-        self, model: nn.Module, shard: NodeShard, remembered: Mapping[str, Any], asked: Asked | None
+        self, model: nn.Module, shard: NodeShard, remembered: Mapping[str, Any], asked: NodeQuery | None
     ) -> tuple[dict[str, Array], Array]:
         """The last hidden layer of nodes, from what `predict` answers from."""
         asked = test_nodes(shard) if asked is None else asked
@@ -144,7 +144,7 @@ class NodeAnswers(PredictingTask[NodeShard, NodeData]):
         test = data.rows["test"]
         return Classified(shard.classes, data.label[test], shares[test].argmax(1), shares[test])
 
-    def with_asked(self, shard: NodeShard, remembered: Mapping[str, Any], questions: Asked) -> NodeData:
+    def with_asked(self, shard: NodeShard, remembered: Mapping[str, Any], questions: NodeQuery) -> NodeData:
         """Return the client's own part with all new nodes in it, and of its halo what it was told: features, states.
 
         Of nodes that new ones have brought into its halo it has what their owners know.
@@ -157,7 +157,7 @@ class NodeAnswers(PredictingTask[NodeShard, NodeData]):
         told = questions.told.take(heard) if questions.told else None
         shared = remembered.get("shared", {})
         if self.task.connected and after.halo != before.halo:
-            rows = ToldRows(at, told.degree, told.features) if told else None
+            rows = PublishedRows(at, told.degree, told.features) if told else None
             shared = self.task.halo_setup.widened(shared, slots, after.halo, rows)
         data = self.task.prepare(wide, self._with_sums(shared, wide, shard.own, questions))
         if self.task.exchange.states:
@@ -167,7 +167,7 @@ class NodeAnswers(PredictingTask[NodeShard, NodeData]):
             data.states.receive([HaloRows(slots[rows.slot], rows.rows) for rows in known])
         return data
 
-    def informed(self, asked: Asked, everybody: Everybody[NodeShard]) -> Asked:
+    def informed(self, asked: NodeQuery, everybody: Everybody[NodeShard]) -> NodeQuery:
         """Return them with what owners know of the nodes of others to which new ones are joined."""
         if not len(asked.others):
             return asked
@@ -175,7 +175,7 @@ class NodeAnswers(PredictingTask[NodeShard, NodeData]):
         parts = [self._told_by(who, place[owner == who], everybody) for who in np.unique(owner).tolist()]
         return replace(asked, told=_together(parts))
 
-    def _with_sums(self, shared: Arrays, wide: NodeShard, own: int, asked: Asked) -> Arrays:
+    def _with_sums(self, shared: Arrays, wide: NodeShard, own: int, asked: NodeQuery) -> Arrays:
         """What a client was told before training, with sums for its new nodes, which follow so many own ones."""
         if not asked.told or asked.told.sums is None:
             return shared
@@ -217,19 +217,19 @@ class NodeAnswers(PredictingTask[NodeShard, NodeData]):
 
     @staticmethod
     def _with_means(
-        smoothed: SmoothedAnswers, own: int, remembered: Mapping[str, Any], asked: Asked, data: NodeData
+        smoothed: SmoothedAnswers, own: int, remembered: Mapping[str, Any], asked: NodeQuery, data: NodeData
     ) -> Mapping[str, Any]:
         """What a client remembers, with the means of what is told to new nodes, which follow so many own ones."""
         if not (asked.told and asked.told.answers):
             return remembered
-        kept, border = remembered["smoothing"], smoothed.answered(data).border
-        before = int(np.searchsorted(border.nodes, own))
-        row = np.repeat(np.arange(len(border.nodes)), border.counts)
+        kept, boundary = remembered["smoothing"], smoothed.answered(data).boundary
+        before = int(np.searchsorted(boundary.nodes, own))
+        row = np.repeat(np.arange(len(boundary.nodes)), boundary.counts)
         new = np.flatnonzero(row >= before)
-        at = np.searchsorted(asked.others, border.owner[new] << 32 | border.place[new])
-        weight = np.ones(len(new), np.float32) if border.weight is None else border.weight[new]
-        shape = len(border.nodes) - before, len(asked.others)
-        mean = sparse.csr_matrix((weight / border.totals[row[new]], (row[new] - before, at)), shape=shape)
+        at = np.searchsorted(asked.others, boundary.owner[new] << 32 | boundary.place[new])
+        weight = np.ones(len(new), np.float32) if boundary.weight is None else boundary.weight[new]
+        shape = len(boundary.nodes) - before, len(asked.others)
+        mean = sparse.csr_matrix((weight / boundary.totals[row[new]], (row[new] - before, at)), shape=shape)
         nothing = Means(np.zeros((before, smoothed.row_width), np.float32), np.zeros(before, bool))
         means = [*means_in(kept), *[nothing] * smoothed.answering.smoothing][: smoothed.answering.smoothing]
         scale = np.float32(kept.get("scale", 1.0))

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Draw, ExchangeOfNodes, Indices, Inputs, Objective, SilentExchange, Sums, part
+from fedgraft.contracts import Batch, ExchangeOfNodes, Indices, Inputs, Objective, SilentExchange, Sums, part
 from fedgraft.contracts.abilities.linear import Linear, LinearTask
 from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
@@ -18,7 +18,7 @@ from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Regression
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.examples import scaled
-from fedgraft.domains.labels.judging import JudgedByData
+from fedgraft.domains.labels.metric_choice import MetricByData
 from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
@@ -31,7 +31,7 @@ from fedgraft.domains.nodes.training.exchange import NodeExchange
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup, inside, thinned
 from fedgraft.domains.nodes.training.hop_attention import attention_of
 from fedgraft.domains.nodes.training.model import NodeModel
-from fedgraft.domains.nodes.training.neighbour_sampling import NeighbourDraws
+from fedgraft.domains.nodes.training.neighbour_sampling import NeighbourBatches
 from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
 from fedgraft.domains.nodes.training.smoothed_inputs import prepared, rows_of
 from fedgraft.domains.notes import tell
@@ -41,7 +41,7 @@ from fedgraft.wire.layouts import Array, Arrays
 
 
 @dataclass(frozen=True)
-class NodeTask(JudgedByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData], PooledTask[NodeShard, NodeData]):
+class NodeTask(MetricByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData], PooledTask[NodeShard, NodeData]):
     """Answer something of nodes of one graph that is cut over clients; options as of `Node`."""
 
     encoder: LayeredEncoder | NetworkEncoder
@@ -116,9 +116,9 @@ class NodeTask(JudgedByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
         return ()
 
     @property
-    def draws(self) -> NeighbourDraws:
+    def draws(self) -> NeighbourBatches:
         """Neighbours that take part in a step."""
-        return NeighbourDraws(self.layers, self.exchange.neighbours, self.exchange.fresh or not self.exchange.states)
+        return NeighbourBatches(self.layers, self.exchange.neighbours, self.exchange.fresh or not self.exchange.states)
 
     @property
     def _state_widths(self) -> tuple[int, ...]:
@@ -170,7 +170,7 @@ class NodeTask(JudgedByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
         return replace(self, **known, sparse=not isinstance(first.features, np.ndarray))
 
     def sealing(self) -> Self:
-        """Return this task with sealed rows."""
+        """Return this task with encrypted rows."""
         return replace(self, exchange=replace(self.exchange, encrypted_rows=True))  # type: ignore[type-var]
 
     def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
@@ -235,7 +235,7 @@ class NodeTask(JudgedByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
         """Features and labels of training nodes; classes count by their weights."""
         return regression_of(data, examples, self.labels, data.weights)
 
-    def loss(self, model: nn.Module, data: NodeData, draw: Draw, encoded: Tensor | None) -> Loss:
+    def loss(self, model: nn.Module, data: NodeData, draw: Batch, encoded: Tensor | None) -> Loss:
         """Return the labels' losses of the draw's nodes, float32 [nodes]."""
         computed = self._computed(data, draw)
         outputs = data.logits(model, computed, model.training)
@@ -286,7 +286,7 @@ class NodeTask(JudgedByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
         seen = self.seen(shard)
         return (prepared(self.inputs, seen) if self.exchange.features else seen,)
 
-    def _computed(self, data: NodeData, draw: Draw) -> Computed:
+    def _computed(self, data: NodeData, draw: Batch) -> Computed:
         """Return what a draw is computed from."""
         draws = self.draws
         return data.of_training(draw.examples, draws.most(draw), draws.deep, draw.seed)

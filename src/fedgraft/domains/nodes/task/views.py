@@ -16,7 +16,7 @@ from fedgraft.domains.nodes.training.augmented_graph import augmented
 from fedgraft.domains.nodes.training.client_graph import NodeData
 from fedgraft.domains.nodes.training.given_graphs import logits_on
 from fedgraft.domains.nodes.training.losses import example_losses_of
-from fedgraft.domains.nodes.training.neighbour_sampling import NeighbourDraws
+from fedgraft.domains.nodes.training.neighbour_sampling import NeighbourBatches
 from fedgraft.wire.layouts import Array
 
 
@@ -37,7 +37,7 @@ class NodeViews(
 
     encoder: LayeredEncoder | NetworkEncoder
     columns: int
-    draws: NeighbourDraws
+    draws: NeighbourBatches
     objective: ClassObjective
     scored: Callable[[nn.Module, NodeData], Array]
     classes: int = 0

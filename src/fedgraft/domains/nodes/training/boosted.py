@@ -1,4 +1,4 @@
-"""Boosted trees on nodes' features and on aggregates of their own edges: what yardsticks without a network fit."""
+"""Boosted trees on nodes' features and on aggregates of their own edges: what baselines without a network fit."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass

@@ -8,17 +8,17 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts.abilities import HaloTask, NamingTask, SealedTask
-from fedgraft.contracts.values import Draw, Halo, HaloRows, Indices
+from fedgraft.contracts.abilities import EncryptedRowsTask, HaloTask, NamingTask
+from fedgraft.contracts.values import Batch, Halo, HaloRows, Indices
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.client_graph import NodeData
 from fedgraft.domains.nodes.training.halo_setup import halo_of, thinned
-from fedgraft.domains.nodes.training.neighbour_sampling import NeighbourDraws, Reach
+from fedgraft.domains.nodes.training.neighbour_sampling import NeighbourBatches, Reach
 from fedgraft.wire.layouts import Array, Arrays, Tree
 
 
 @dataclass(frozen=True, eq=False)
-class NodeExchange(HaloTask[NodeShard, NodeData], NamingTask, SealedTask[NodeShard]):
+class NodeExchange(HaloTask[NodeShard, NodeData], NamingTask, EncryptedRowsTask[NodeShard]):
     """Exchange features and hidden states of nodes with neighbours elsewhere.
 
     Args:
@@ -30,7 +30,7 @@ class NodeExchange(HaloTask[NodeShard, NodeData], NamingTask, SealedTask[NodeSha
     """
 
     set_up: Any
-    draws: NeighbourDraws
+    draws: NeighbourBatches
     losses: Callable[[Tensor, Tensor], Tensor]
     halo: int = 0
     hands_on: bool = False
@@ -83,7 +83,7 @@ class NodeExchange(HaloTask[NodeShard, NodeData], NamingTask, SealedTask[NodeSha
         """Return states of nodes that others need, those that changed."""
         return data.states.changed(data.needed)
 
-    def read(self, data: NodeData, draw: Draw) -> list[Indices]:
+    def read(self, data: NodeData, draw: Batch) -> list[Indices]:
         """Return halo nodes that are stored senders of each hidden layer, int64 [nodes] each."""
         nodes = data.rows["train"][draw.examples if draw.ahead is None else draw.ahead]
         all_known = [np.ones(data.own + data.halo, bool)] * self.draws.layers

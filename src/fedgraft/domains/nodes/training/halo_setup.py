@@ -25,7 +25,7 @@ from fedgraft.wire.lazy import Made
 
 
 @dataclass(frozen=True, eq=False)
-class ToldRows:
+class PublishedRows:
     """What owners know of some nodes of a halo: `slots`, int64 [nodes], ascending, say of which.
 
     `degree` is [nodes], and `features` float32 [nodes, f]; None where these are not shared.
@@ -47,12 +47,12 @@ class HaloSetup:
     coding: FeatureCoding
     features: bool
     weighted: bool = False
-    sealed: bool = False
+    encrypted: bool = False
 
     @property
     def travelling(self) -> FeatureCoding:
         """The code in which features travel."""
-        return replace(self.coding, is_sparse=self.coding.is_sparse and not self.sealed)
+        return replace(self.coding, is_sparse=self.coding.is_sparse and not self.encrypted)
 
     @property
     def statistics_layout(self) -> Layout:
@@ -96,7 +96,7 @@ class HaloSetup:
         # Counted first: then the message is about as long as what is made of it.
         if len(statistics["degree"]) != marked:
             raise WireError(f"degrees of {len(statistics['degree'])} nodes where {marked} are meant")
-        if not self.sealed:
+        if not self.encrypted:
             self._check_weights(statistics["degree"])
         boundary = set_bits(statistics["boundary"])
         if marked and boundary[-1] >= nodes:
@@ -139,7 +139,7 @@ class HaloSetup:
             return empty, np.zeros(halo, bool), np.zeros(halo, self._degree_spec.dtype), np.zeros(0, np.int64)
         there = np.unpackbits(shared["known"], count=halo).view(bool)
         features, known = empty, np.zeros(halo, bool)
-        if self.sealed:
+        if self.encrypted:
             self._check_weights(shared["degree"])
         if self.features:
             rows = self.travelling.unpack(shared, int(there.sum()))
@@ -148,7 +148,7 @@ class HaloSetup:
         degree[there] = shared["degree"]
         return features, known, degree, set_bits(shared["needed"])
 
-    def widened(self, shared: Arrays, slots: Indices, halo: int, told: ToldRows | None) -> Arrays:
+    def widened(self, shared: Arrays, slots: Indices, halo: int, told: PublishedRows | None) -> Arrays:
         """Return what a client got back as of a halo of so many nodes, in which those before are at `slots`.
 
         Of the others it has what is `told`; what it got back itself counts first.
@@ -175,8 +175,8 @@ class HaloSetup:
 
     @property
     def handed_on(self) -> tuple[str, ...]:
-        """Names of the arrays that the server only hands on, a row for each node, if rows are sealed."""
-        return ("degree", *(spec.name for spec in self._feature_specs)) if self.sealed else ()
+        """Names of the arrays that the server only hands on, a row for each node, if rows are encrypted."""
+        return ("degree", *(spec.name for spec in self._feature_specs)) if self.encrypted else ()
 
     def sent_places(self, client: int, statistics: Arrays) -> dict[str, Indices]:
         """{array: whose node each row is of, and which of theirs, int64 [rows, 2]}, of what a client publishes."""
@@ -191,12 +191,12 @@ class HaloSetup:
         there = np.unpackbits(shared["known"], count=len(halo.owner)).view(bool)
         place = np.stack([halo.owner[there], halo.place[there]], axis=1).astype(np.int64)
         if any(len(shared[name]) != len(place) for name in self.handed_on):
-            raise WireError(f"sealed rows that are not of {len(place)} nodes")
+            raise WireError(f"encrypted rows that are not of {len(place)} nodes")
         return dict.fromkeys(self.handed_on, place)
 
     def _travels(self, features: Features) -> Features:
         """Rows as they are packed."""
-        return features if isinstance(features, np.ndarray) or not self.sealed else features.toarray()
+        return features if isinstance(features, np.ndarray) or not self.encrypted else features.toarray()
 
     def _check_weights(self, degree: Array) -> None:
         # In few bits a small sum beside large ones is 0.

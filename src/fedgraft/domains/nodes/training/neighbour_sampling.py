@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedgraft.contracts.values import Draw, Indices
+from fedgraft.contracts.values import Batch, Indices
 from fedgraft.domains.edge_data.edge_rows import EdgeRows, taken
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.errors import require
@@ -30,7 +30,7 @@ to 256); most have few neighbours in a batch, so that zeros would be nearly all 
 
 
 @dataclass(frozen=True)
-class NeighbourDraws:
+class NeighbourBatches:
     """Which neighbours take part in a step: by default at most so many `neighbours` of a node, in each of the `layers`.
 
     Where draws are `deep`, own neighbours outside a batch are computed anew.
@@ -40,7 +40,7 @@ class NeighbourDraws:
     neighbours: int
     deep: bool = True
 
-    def most(self, draw: Draw) -> tuple[int, ...]:
+    def most(self, draw: Batch) -> tuple[int, ...]:
         """Return the most neighbours per layer, as the sampler says or by default."""
         if count := len(draw.neighbours):
             require(count == self.layers, "The sampler's layers", f"{self.layers}, the model's convolutions", count)

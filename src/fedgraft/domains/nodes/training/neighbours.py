@@ -5,7 +5,7 @@ from functools import cached_property
 
 import numpy as np
 
-from fedgraft.contracts.abilities.smoothing import Border, Means
+from fedgraft.contracts.abilities.smoothing import Boundary, Means
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.examples import Features
 from fedgraft.domains.labels.smoothing import Answered, Singles
@@ -35,7 +35,7 @@ class Neighbours(Answered):
         return self.shard.rows(split)
 
     @cached_property
-    def border(self) -> Border:
+    def boundary(self) -> Boundary:
         """The edges to nodes of others, each neighbour once, by the sum of weights where edges have some."""
         shard = each_once(self.shard)
         row = np.repeat(np.arange(shard.own), shard.degree)
@@ -44,7 +44,7 @@ class Neighbours(Answered):
         halo = shard.senders[out] - shard.own
         owner, place = (each[halo].astype(np.int64) for each in (shard.halo_owner, shard.halo_place))
         weight = shard.edge_weight[out] if shard.weighted else None
-        return Border(shard.own, nodes.astype(np.int64), counts.astype(np.int64), owner, place, weight)
+        return Boundary(shard.own, nodes.astype(np.int64), counts.astype(np.int64), owner, place, weight)
 
     def mean(self, rows: Singles, means: Means | None, width: int) -> Singles:
         """Return the mean of `rows`, [own, classes], over neighbours; those of a node without any are its own.
@@ -55,7 +55,7 @@ class Neighbours(Answered):
         total, count = np.asarray(self._within.edges @ rows, np.float32), self._within.degree.copy()
         if means is not None:
             known = np.flatnonzero(means.known)
-            nodes, weight = self.border.nodes[known], self.border.totals[known]
+            nodes, weight = self.boundary.nodes[known], self.boundary.totals[known]
             total[nodes] += weight[:, None] * means.rows[known, :width]
             count[nodes] += weight
         alone = count == 0

@@ -1,4 +1,4 @@
-"""A perceptron over all nodes in one place, by their features alone: what yardsticks begin with."""
+"""A perceptron over all nodes in one place, by their features alone: what baselines begin with."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from fedgraft.domains.labels.classes import Classes
 from fedgraft.domains.nodes.base.shards import NodeShard, judges
 
 Floats: TypeAlias = NDArray[Any]
-Batch: TypeAlias = tuple[Features, Features, NDArray[np.bool_]]
+Rows: TypeAlias = tuple[Features, Features, NDArray[np.bool_]]
 """Features [n, f], the same transposed, and which class each node is of, [n, outputs]."""
 BETAS: Final = (0.9, 0.999)
 """Of Adam: decay of the means of gradients, and of their squares."""
@@ -97,7 +97,7 @@ class Perceptron(Checked):
         best[:, classes] = chosen.probabilities(features)
         return best
 
-    def _batches(self, inputs: Features, target: NDArray[np.bool_], g: np.random.RandomState) -> list[Batch]:
+    def _batches(self, inputs: Features, target: NDArray[np.bool_], g: np.random.RandomState) -> list[Rows]:
         """Training nodes in a drawn order, cut into batches."""
         order = np.arange(len(target))
         g.shuffle(order)

@@ -1,1 +1,1 @@
-"""Rows of border nodes, kept by the server and sent to the clients that need them."""
+"""Rows of boundary nodes, kept by the server and sent to the clients that need them."""

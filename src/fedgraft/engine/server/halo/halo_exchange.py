@@ -53,7 +53,7 @@ class HaloExchange:
         if not halos:
             return
         self._store = store = HaloStore.of(halos, self._plan.halo_layout)
-        self._relays = HaloStore.of(halos, self._plan.relayed_layout) if self._plan.sealed else store
+        self._relays = HaloStore.of(halos, self._plan.relayed_layout) if self._plan.encrypted else store
         if not tree:
             tree.update(store.start())
         self._state = tree

@@ -17,7 +17,7 @@ class State(TypedDict):
     """The store's state, as a checkpoint keeps it; lists have one entry per hidden layer.
 
     time: how often rows were published.
-    rows: [needed, width], float32 or, of sealed rows, uint8, of the nodes that anybody needs, by owner and place.
+    rows: [needed, width], float32 or, of encrypted rows, uint8, of the nodes that anybody needs, by owner and place.
     published: int64 [needed], when each row was last published, 0 = never.
     seen: int64 [clients], when each client last pulled.
     """

@@ -14,7 +14,7 @@ from fedgraft.engine.server.loop.stopping import Evaluation, Stopping
 from fedgraft.engine.server.rounds.averaging import scored_model
 from fedgraft.engine.server.rounds.scoring import Scoring
 from fedgraft.engine.server.run_state import AFTER_STEPS, RunState
-from fedgraft.engine.server.smoothing.joined import Joined
+from fedgraft.engine.server.smoothing.cross_client import CrossClientEdges
 from fedgraft.errors import BudgetError
 from fedgraft.wire.layouts import Arrays
 
@@ -48,11 +48,11 @@ class AfterTraining:
         state.failures["setup"] += len(failed)
         state.failing.update({str(client): reason for client, reason in failed.items()})
         told = {name: getattr(joined, name) for name in joined.__dataclass_fields__}
-        state.borders = {name: array for name, array in told.items() if name != "weights" or len(array)}
+        state.boundaries = {name: array for name, array in told.items() if name != "weights" or len(array)}
 
     def within(self, state: RunState) -> Stopping:
         """Return the limits of the rounds: what smoothing may take is kept back of a byte budget."""
-        if not (self._stopping.bytes and state.borders):
+        if not (self._stopping.bytes and state.boundaries):
             return self._stopping
         if (kept := self.kept_bytes(state)) >= self._stopping.bytes:
             raise BudgetError(
@@ -111,12 +111,12 @@ class AfterTraining:
         state.scores = {
             str(client): plan.task.scores(sums, scoring.sums["validation"]) for client, sums in scoring.clients.items()
         }
-        choice = plan.task.choice(scoring.sums["validation"])
+        choice = plan.task.selection_metric(scoring.sums["validation"])
         state.best = {**state.best, **scores, "choice": choice, "sums": scoring.sums, "scores": state.scores}
 
     def _clients(self, state: RunState) -> Sequence[int]:
         """Those who have told of their edges."""
-        return [client for client in state.joined if state.borders["own"][client]]
+        return [client for client in state.joined if state.boundaries["own"][client]]
 
     def _coded(self, state: RunState, group: int) -> Arrays:
         """A group's best model behind the downlink's codec."""
@@ -129,5 +129,5 @@ class AfterTraining:
         return arrays
 
 
-def _joined(state: RunState) -> Joined:
-    return Joined(**{name: np.asarray(array) for name, array in state.borders.items()})
+def _joined(state: RunState) -> CrossClientEdges:
+    return CrossClientEdges(**{name: np.asarray(array) for name, array in state.boundaries.items()})

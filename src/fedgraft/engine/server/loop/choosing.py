@@ -65,14 +65,14 @@ class Choosing:
         if not selection.clients:
             return None, {}
         check_selection(self._name, selection, view)
-        terms = self.selector.terms(state, view)
-        for name, values in terms.items():
+        explanation = self.selector.explanation(state, view)
+        for name, values in explanation.items():
             if np.shape(values) != (view.clients,):
                 raise FedgraftError(
                     f"{self._name} told the term {name!r} with shape {np.shape(values)}; it must be one number for "
                     f"each of {view.clients} clients."
                 )
-        return selection, kept(terms, selection.clients, view)
+        return selection, kept(explanation, selection.clients, view)
 
     def _drawn(self, selector: PoissonSelector[Any], view: View) -> View:
         """Return a view in which only those are available whose coins say so; all clients have one."""
@@ -102,7 +102,7 @@ def _able(view: View) -> NDArray[np.bool_]:
     return able
 
 
-def kept(terms: Mapping[str, NDArray[np.float64]], cohort: Iterable[int], view: View) -> Terms:
+def kept(explanation: Mapping[str, NDArray[np.float64]], cohort: Iterable[int], view: View) -> Terms:
     """Return the terms of those who could have been chosen, of many clients only of some, see `MOST_EXPLAINED`.
 
     Terms are {name: float64 [N]}. Clients that could not be reached, or not be paid for, are left out.
@@ -110,12 +110,12 @@ def kept(terms: Mapping[str, NDArray[np.float64]], cohort: Iterable[int], view: 
     able = _able(view)
     if view.clients > MOST_EXPLAINED:
         shown = np.array(sorted(cohort), np.int64)
-        if AGENT in terms:
-            shown = np.union1d(shown, _highest(np.where(able, terms[AGENT], np.nan), len(shown)))
+        if AGENT in explanation:
+            shown = np.union1d(shown, _highest(np.where(able, explanation[AGENT], np.nan), len(shown)))
     else:
         shown = np.flatnonzero(able)
     terms_shown: Terms = {}
-    for name, values in terms.items():
+    for name, values in explanation.items():
         pairs = zip(shown.tolist(), np.asarray(values, np.float64)[shown].tolist(), strict=True)
         known = {client: float(f"{value:.{DIGITS}g}") for client, value in pairs if abs(value) < np.inf}
         if known:

@@ -55,7 +55,7 @@ def _note_after_steps(plan: Plan, state: RunState, after: Scoring) -> None:
     point, sums = state.curve[-1], {} if after.failed else after.sums
     scores = plan.task.scores(sums) if sums else dict.fromkeys(SCORED_SPLITS, math.nan)
     point |= {name: scores[split] for name, split in zip(AFTER_STEPS, SCORED_SPLITS, strict=True)}
-    choice = plan.task.choice(sums["validation"]) if sums else math.nan
+    choice = plan.task.selection_metric(sums["validation"]) if sums else math.nan
     if improves(choice, state.best_after_steps.get("choice"), plan.task.better):
         by_client = {str(client): plan.task.scores(each, sums["validation"]) for client, each in after.clients.items()}
         known = {"round": point["round"], "choice": choice, **scores}
@@ -69,7 +69,7 @@ def _keep_best(plan: Plan, state: RunState, scoring: Scoring, groups: Iterable[i
     score leaves a client.
     """
     point, sums = state.curve[-1], {} if scoring.failed else scoring.sums
-    choice, best = plan.task.choice(sums["validation"]) if sums else math.nan, state.best.get("choice")
+    choice, best = plan.task.selection_metric(sums["validation"]) if sums else math.nan, state.best.get("choice")
     better = improves(choice, best, plan.task.better) or best is None or math.isnan(best)
     if better or plan.collection.claims or plan.at_home:
         models = {str(group): scored_model(plan, state.sharing, state.averages, group) for group in groups}

@@ -26,14 +26,14 @@ from fedgraft.engine.server.loop.curve import note_scores
 from fedgraft.engine.server.loop.messenger import Messenger
 from fedgraft.engine.server.loop.stopping import PROBE, SCORING, Evaluation, Row, Stopping
 from fedgraft.engine.server.loop.views import Views, losses_of
-from fedgraft.engine.server.rounds.ahead import Ahead, ahead, kept_model
-from fedgraft.engine.server.rounds.arrivals import Arrivals, Arrived
+from fedgraft.engine.server.rounds.arrivals import Arrivals, ArrivedUpdates
 from fedgraft.engine.server.rounds.averaging import averaged
 from fedgraft.engine.server.rounds.broadcast import Broadcast
 from fedgraft.engine.server.rounds.merging import Merging
+from fedgraft.engine.server.rounds.next_round import Ahead, ahead, kept_model
 from fedgraft.engine.server.rounds.requests import Models
 from fedgraft.engine.server.rounds.scoring import Scoring
-from fedgraft.engine.server.rounds.trained import Trained
+from fedgraft.engine.server.rounds.train_replies import TrainReplies
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import BudgetError
 from fedgraft.wire.layouts import Arrays
@@ -43,16 +43,16 @@ from fedgraft.wire.layouts import Arrays
 class _Round:
     """A round's training: its cohort, the answers that are there, and what the selector saw, with those of a probe.
 
-    `probe_failures` are {client: reason}, `guidance` {client: {name: scalar that its sampler was sent}}, and `terms`
+    `probe_failures` are {client: reason}, `guidance` {client: {name: scalar that its sampler was sent}}, and `explanation`
     those of the selector's choice.
     """
 
     view: View
     cohort: tuple[int, ...]
-    arrived: Arrived
+    arrived: ArrivedUpdates
     probe_failures: Mapping[int, str] = field(default_factory=dict)
     guidance: Mapping[int, Mapping[str, float]] = field(default_factory=dict)
-    terms: Terms = field(default_factory=dict)
+    explanation: Terms = field(default_factory=dict)
 
 
 class Loop:
@@ -178,7 +178,7 @@ class Loop:
             state.curve[-1]["seconds"] = state.seconds
         state.finished = self._stopping.reached(state)
         aside, lasted = {**made.probe_failures, **unscored}, made.arrived.seconds
-        return Row.of(state, outcome, scores, state.flops - computed, aside, lasted, self._sampled, made.terms)
+        return Row.of(state, outcome, scores, state.flops - computed, aside, lasted, self._sampled, made.explanation)
 
     # --- the training of a round -------------------------------------------------------------------------------------
 
@@ -188,7 +188,7 @@ class Loop:
             return self._wait(state, view)
         disconnected = self._dropout.dropped(view.clients, view.round, self._plan.seed)
         view, probe_seconds, failures = self._probe(state, self._guards.rested(view, state.chosen), disconnected)
-        selection, terms = self._choosing.choose(state.selector, view)
+        selection, explanation = self._choosing.choose(state.selector, view)
         if selection is None:
             return self._wait(state, view)
         state.cohort = list(selection.clients)
@@ -211,7 +211,7 @@ class Loop:
         began = state.simulated_seconds + probe_seconds
         arrived = self._merge(state, arrived, view.round, began + arrived.seconds)
         self._arrivals.send(sent, view.round, began)
-        return _Round(view, selection.clients, arrived, failures, guidance, terms)
+        return _Round(view, selection.clients, arrived, failures, guidance, explanation)
 
     def _wait(self, state: RunState, view: View) -> "_Round | None":
         """Let the clock run to the next late answer; None for none, or no budget to score what it brings."""
@@ -219,10 +219,10 @@ class Loop:
         if math.isinf(arrives) or (view.bytes_left == 0 and self._views.fixed_bytes):
             return None
         now = max(arrives, state.simulated_seconds)
-        arrived = Arrived(Trained(), seconds=now - state.simulated_seconds)
+        arrived = ArrivedUpdates(TrainReplies(), seconds=now - state.simulated_seconds)
         return _Round(view, (), self._merge(state, arrived, view.round, now))
 
-    def _merge(self, state: RunState, arrived: Arrived, round: int, now: float) -> Arrived:
+    def _merge(self, state: RunState, arrived: ArrivedUpdates, round: int, now: float) -> ArrivedUpdates:
         """End a round at a time of the simulated clock: merge what is there by then, and return it."""
         arrived, state.simulated_seconds = self._arrivals.receive(arrived, round, now), now
         merged, arrived = self._merging.merge(state, arrived)
@@ -250,7 +250,7 @@ class Loop:
         timings = self._timings(state, cohort, trained, view.round)
         seconds = max(timing.total for timing in timings.values())
         state.simulated_seconds += seconds
-        return _Round(view, tuple(cohort), Arrived(trained, {}, timings, seconds))
+        return _Round(view, tuple(cohort), ArrivedUpdates(trained, {}, timings, seconds))
 
     def _probe(self, state: RunState, view: View, disconnected: frozenset[int]) -> tuple[View, float, dict[int, str]]:
         """The view with what probed clients answered, the simulated seconds that asking took, and who failed."""
@@ -324,7 +324,7 @@ class Loop:
     def _view(self, state: RunState, round: int) -> View:
         return self._views.of(state, round, self._arrivals.busy, self._selector.score_split)
 
-    def _timings(self, state: RunState, cohort: Iterable[int], trained: Trained, round: int) -> dict[int, Timing]:
+    def _timings(self, state: RunState, cohort: Iterable[int], trained: TrainReplies, round: int) -> dict[int, Timing]:
         """Count the selections; the simulated seconds of each client's round."""
         samples, moved, waits = self._examples, trained.bytes, trained.waits
         epochs, timings, devices = self._plan.training.epochs, {}, self._devices.at(round)

@@ -18,13 +18,13 @@ from fedgraft.engine.server.ledger import Ledger
 from fedgraft.engine.server.limits import Limits
 from fedgraft.engine.server.loop.beginning import Beginning
 from fedgraft.engine.server.loop.set_up import SetUp
-from fedgraft.engine.server.rounds.ahead import Ahead
-from fedgraft.engine.server.rounds.collecting import Begun, Collecting
+from fedgraft.engine.server.rounds.collecting import Collecting, SumRound
 from fedgraft.engine.server.rounds.each_reply import EachReply
+from fedgraft.engine.server.rounds.next_round import Ahead
 from fedgraft.engine.server.rounds.requests import Models, Requests
 from fedgraft.engine.server.rounds.safeguards import Safeguards
 from fedgraft.engine.server.rounds.scoring import Scorer, Scoring
-from fedgraft.engine.server.rounds.trained import Trained
+from fedgraft.engine.server.rounds.train_replies import TrainReplies
 from fedgraft.engine.server.smoothing.smoothing import SmoothingExchange
 from fedgraft.engine.server.sums.secure_sums import SecureSums
 from fedgraft.wire import Message
@@ -109,7 +109,7 @@ class Messenger:
         progress: float,
         guidance: Mapping[int, Mapping[str, float]],
         weights: Mapping[int, float],
-    ) -> Trained:
+    ) -> TrainReplies:
         """Have a cohort train to the end of its round, counted from 1.
 
         `progress` is the share of the run that is over, in [0, 1]; clients' learning rates follow it. `guidance` is
@@ -129,7 +129,7 @@ class Messenger:
         rate = self._plan.training.rate(int(progress * PROGRESS_STEPS) / PROGRESS_STEPS)
         return self._collecting.ended(begun, replies, round, rate)
 
-    def train_silently(self, models: Models, round: int, progress: float) -> Trained:
+    def train_silently(self, models: Models, round: int, progress: float) -> TrainReplies:
         """Have a cohort train by itself. Nothing travels but the current model, to those who lack it.
 
         Clients need no order for this, and their replies are but what the experimenter sees of them: both are free.
@@ -141,7 +141,7 @@ class Messenger:
         replies = self._requests.send("alone", round, requests, charged=False)
         moved = {client: Traffic(len(requests[client]) if client in lacking else 0) for client in models}
         reports = {client: message.report for client, message in replies.messages.items()}
-        return Trained({}, reports, replies.failed, moved)
+        return TrainReplies({}, reports, replies.failed, moved)
 
     def scored(self, models: Models, round: int, ahead: Ahead) -> Scoring:
         """Have clients score the models that they are sent, charged; where updates are added up, so are scores."""
@@ -176,7 +176,7 @@ class Messenger:
         progress: float,
         guidance: Mapping[int, Mapping[str, float]],
         rows: dict[int, int],
-        begun: Begun,
+        begun: SumRound,
     ) -> Mapping[int, bytes]:
         """{client: order to train}, encoded when it is sent: others are at work by then. Fills {client: row bytes}."""
         layout, names = Protocol.of(self._plan).request_layouts["train"], Protocol.of(self._plan).request_names["train"]

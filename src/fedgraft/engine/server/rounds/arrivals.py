@@ -10,12 +10,12 @@ import numpy as np
 from fedgraft.contracts import Timing, Update
 from fedgraft.engine.plan import split_sampler
 from fedgraft.engine.server.clock.simulated_clock import Clock
-from fedgraft.engine.server.rounds.trained import TOGETHER, Trained
+from fedgraft.engine.server.rounds.train_replies import TOGETHER, TrainReplies
 from fedgraft.wire.layouts import Arrays
 
 
 @dataclass(frozen=True)
-class Arrived:
+class ArrivedUpdates:
     """The answers that are there when a round ends: the cohort's in time, and earlier cohorts' late ones.
 
     `weights` are {client: what its update weighs before updates are made to sum to 1}, stale ones discounted; `timings`
@@ -23,7 +23,7 @@ class Arrived:
     train on. `late` are those of the cohort that missed the deadline; `staleness` is {client: rounds}, of late answers.
     """
 
-    trained: Trained
+    trained: TrainReplies
     weights: Mapping[int, float] = field(default_factory=dict)
     timings: Mapping[int, Timing] = field(default_factory=dict)
     seconds: float = 0.0
@@ -57,7 +57,7 @@ class Arrived:
             after[name] = (array + np.sum(moves, axis=0)).astype(array.dtype) if moves else array
         return after
 
-    def without(self, refused: Mapping[int, str]) -> "Arrived":
+    def without(self, refused: Mapping[int, str]) -> "ArrivedUpdates":
         """Return the answers with those of {client: reason} refused: they have failed."""
         if not refused:
             return self
@@ -88,8 +88,8 @@ class Arrivals:
         return [entry["client"] for entry in self._tree]
 
     def settle(
-        self, trained: Trained, weights: Mapping[int, float], timings: Mapping[int, Timing], deadline: float
-    ) -> tuple["Arrived", list[dict[str, Any]]]:
+        self, trained: TrainReplies, weights: Mapping[int, float], timings: Mapping[int, Timing], deadline: float
+    ) -> tuple["ArrivedUpdates", list[dict[str, Any]]]:
         """Sort a cohort's answers into those in time and those that are late.
 
         `weights` are {client: what its update weighs}, `timings` {client: seconds}. After `deadline` seconds the round
@@ -100,7 +100,7 @@ class Arrivals:
         """
         seconds = max((timing.total for timing in timings.values()), default=0.0)
         if self._clock.late == "wait" or seconds <= deadline:
-            return Arrived(trained, weights, timings, seconds), []
+            return ArrivedUpdates(trained, weights, timings, seconds), []
         late = tuple(client for client, timing in timings.items() if timing.total > deadline)
         answered = [client for client in late if client in trained.reports]
         sent = [
@@ -126,7 +126,7 @@ class Arrivals:
             failed={**trained.failed, **reasons},
         )
         known = {client: timing for client, timing in timings.items() if client not in answered}
-        return Arrived(kept, weights, known, deadline, late), sent
+        return ArrivedUpdates(kept, weights, known, deadline, late), sent
 
     def send(self, entries: Sequence[dict[str, Any]], round: int, began: float) -> None:
         """Note late answers of a round whose orders were sent `began` simulated seconds after the run began."""
@@ -139,7 +139,7 @@ class Arrivals:
         """When the next answer arrives, in simulated seconds since the run began; inf where none is on its way."""
         return min((entry["arrives"] for entry in self._tree), default=math.inf)
 
-    def receive(self, arrived: Arrived, round: int, now: float) -> Arrived:
+    def receive(self, arrived: ArrivedUpdates, round: int, now: float) -> ArrivedUpdates:
         """Return a round's answers with those of earlier rounds that have come meanwhile; too stale ones have failed.
 
         `arrived` are the cohort's of the round that ends; `now` is in simulated seconds since the run began.

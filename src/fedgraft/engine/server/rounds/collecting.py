@@ -6,16 +6,16 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedgraft.engine.server.exchange import Replies, Traffic
-from fedgraft.engine.server.rounds.ahead import Ahead
+from fedgraft.engine.server.rounds.next_round import Ahead
 from fedgraft.engine.server.rounds.requests import Models
 from fedgraft.engine.server.rounds.scoring import Scoring
-from fedgraft.engine.server.rounds.trained import Trained
+from fedgraft.engine.server.rounds.train_replies import TrainReplies
 from fedgraft.engine.server.smoothing.hops import Hops
 from fedgraft.wire.layouts import Arrays
 
 
 @dataclass(frozen=True)
-class Begun:
+class SumRound:
     """A cohort that is about to train.
 
     Args:
@@ -54,11 +54,11 @@ class Collecting(ABC):
         return None
 
     @abstractmethod
-    def begin(self, weights: Mapping[int, float], round: int) -> Begun:
+    def begin(self, weights: Mapping[int, float], round: int) -> SumRound:
         """Begin a round of a cohort, {client: what its update weighs}; those who are left take part."""
 
     @abstractmethod
-    def ended(self, begun: Begun, replies: Replies, round: int, rate: float) -> Trained:
+    def ended(self, begun: SumRound, replies: Replies, round: int, rate: float) -> TrainReplies:
         """Return what a cohort has made in a round; `rate` is the learning rate."""
 
     @abstractmethod

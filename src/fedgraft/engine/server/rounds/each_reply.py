@@ -7,12 +7,12 @@ from typing import ClassVar
 from fedgraft.engine import unchanged
 from fedgraft.engine.plan import Plan, split_sampler
 from fedgraft.engine.server.exchange import Replies, check_finite
-from fedgraft.engine.server.rounds.ahead import Ahead
-from fedgraft.engine.server.rounds.collecting import Begun, Collecting
+from fedgraft.engine.server.rounds.collecting import Collecting, SumRound
+from fedgraft.engine.server.rounds.next_round import Ahead
 from fedgraft.engine.server.rounds.requests import Models, Requests
 from fedgraft.engine.server.rounds.safeguards import norm
 from fedgraft.engine.server.rounds.scoring import Scorer, Scoring
-from fedgraft.engine.server.rounds.trained import Trained
+from fedgraft.engine.server.rounds.train_replies import TrainReplies
 from fedgraft.engine.server.smoothing.hops import Hops
 from fedgraft.errors import ClientError, WireError, printable
 from fedgraft.wire.layouts import Arrays
@@ -32,16 +32,16 @@ class EachReply(Collecting):
     def __init__(self, plan: Plan, requests: Requests, scorer: Scorer) -> None:
         self._plan, self._requests, self._scorer = plan, requests, scorer
 
-    def begin(self, weights: Mapping[int, float], round: int) -> Begun:
+    def begin(self, weights: Mapping[int, float], round: int) -> SumRound:
         """Return the whole cohort."""
-        return Begun(weights)
+        return SumRound(weights)
 
-    def ended(self, begun: Begun, replies: Replies, round: int, rate: float) -> Trained:
+    def ended(self, begun: SumRound, replies: Replies, round: int, rate: float) -> TrainReplies:
         """Return the uploads of all whose replies can be decoded."""
         uploads, norms, refused = self._uploads(replies)
         replies = replies.without(refused)
         reports = {client: message.report for client, message in replies.messages.items()}
-        return Trained(uploads, reports, replies.failed, replies.bytes, replies.waits, norms)
+        return TrainReplies(uploads, reports, replies.failed, replies.bytes, replies.waits, norms)
 
     def scored(
         self, kind: str, models: Models, round: int, ahead: Ahead, after: bool = False, charged: bool = True

@@ -8,11 +8,11 @@ from typing import Any, Final
 import numpy as np
 
 from fedgraft.contracts import Aggregation, Selection, Sharing, Update
-from fedgraft.engine.server.rounds.arrivals import Arrived
+from fedgraft.engine.server.rounds.arrivals import ArrivedUpdates
 from fedgraft.engine.server.rounds.refining import Refining
 from fedgraft.engine.server.rounds.safeguards import Safeguards, norm
 from fedgraft.engine.server.rounds.server_step import ServerStep
-from fedgraft.engine.server.rounds.trained import TOGETHER
+from fedgraft.engine.server.rounds.train_replies import TOGETHER
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.wire.layouts import finite
 
@@ -49,7 +49,7 @@ class Merging:
         weights = selection.weights or [self._examples[client] for client in selection.clients]
         return dict(zip(selection.clients, weights, strict=True))
 
-    def merge(self, state: RunState, arrived: Arrived) -> tuple[bool, Arrived]:
+    def merge(self, state: RunState, arrived: ArrivedUpdates) -> tuple[bool, ArrivedUpdates]:
         """Merge what arrived into the state of a run's sharing method.
 
         Returns:

@@ -8,7 +8,7 @@ from fedgraft.engine.plan import PROGRESS_STEPS, Plan
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.exchange import Exchange, Replies
 from fedgraft.engine.server.limits import Limits
-from fedgraft.engine.server.rounds.ahead import Reports
+from fedgraft.engine.server.rounds.next_round import Reports
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import Arrays
 

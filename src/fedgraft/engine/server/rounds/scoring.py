@@ -12,7 +12,7 @@ from fedgraft.engine.plan import AFTER, PROGRESS_STEPS, Plan
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.exchange import Exchange, Replies
 from fedgraft.engine.server.halo.halo_exchange import HaloExchange
-from fedgraft.engine.server.rounds.ahead import Ahead
+from fedgraft.engine.server.rounds.next_round import Ahead
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import Arrays, finite
 from fedgraft.wire.lazy import Made

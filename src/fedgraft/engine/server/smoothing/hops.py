@@ -1,4 +1,4 @@
-"""What clients tell in the hops of smoothing, each by itself: rows of their borders, and how well each choice does."""
+"""What clients tell in the hops of smoothing, each by itself: rows of their boundaries, and how well each choice does."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
@@ -11,7 +11,7 @@ from fedgraft.engine.plan import Plan
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.exchange import Exchange, Replies
 from fedgraft.engine.server.limits import Limits
-from fedgraft.engine.server.smoothing.joined import Joined
+from fedgraft.engine.server.smoothing.cross_client import CrossClientEdges
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import Array, Arrays, Layout
 
@@ -26,13 +26,19 @@ class Hops:
         plan: what both ends agreed on.
         exchange: sends requests.
         limits: of messages.
-        joined: all borders.
+        joined: all boundaries.
         round: that messages are of.
         clients: who take part.
     """
 
     def __init__(
-        self, plan: Plan, exchange: Exchange, limits: Limits, joined: Joined, round: int, clients: Iterable[int]
+        self,
+        plan: Plan,
+        exchange: Exchange,
+        limits: Limits,
+        joined: CrossClientEdges,
+        round: int,
+        clients: Iterable[int],
     ) -> None:
         self._plan, self._exchange, self._limits = plan, exchange, limits
         self._joined, self._round = joined, round
@@ -118,11 +124,11 @@ class Hops:
         return {"rows": (nodes, self._plan.row_width), "known": (-(-nodes // 8),)}
 
 
-def _misfit(message: Message, joined: Joined, client: int) -> str:
+def _misfit(message: Message, joined: CrossClientEdges, client: int) -> str:
     """Return why a reply is refused; "" for one that is not."""
     arrays = message.arrays or {}
     if "rows" in arrays and len(arrays["rows"]) != joined.sizes[client]:
-        return f"told {len(arrays['rows'])} rows of a border of {joined.sizes[client]} nodes"
+        return f"told {len(arrays['rows'])} rows of a boundary of {joined.sizes[client]} nodes"
     if "tallies" in arrays and arrays["tallies"].max(initial=0) > joined.own[client]:
         return f"answers {arrays['tallies'].max()} of {joined.own[client]} nodes rightly"
     if not all(np.isfinite(array).all() for array in arrays.values()):

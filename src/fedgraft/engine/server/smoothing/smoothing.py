@@ -11,14 +11,14 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from fedgraft import wire
-from fedgraft.contracts.abilities.smoothing import Border
+from fedgraft.contracts.abilities.smoothing import Boundary
 from fedgraft.contracts.values import Indices
-from fedgraft.engine import border_codec
+from fedgraft.engine import boundary_codec
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.exchange import Exchange
 from fedgraft.engine.server.limits import Limits
+from fedgraft.engine.server.smoothing.cross_client import CrossClientEdges
 from fedgraft.engine.server.smoothing.hops import Hops, Means
-from fedgraft.engine.server.smoothing.joined import Joined
 from fedgraft.errors import WireError, printable
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import Arrays
@@ -59,38 +59,38 @@ class SmoothingExchange:
         plan: what both ends agreed on.
         exchange: sends requests.
         limits: of replies.
-        most_border: bytes of a client's reply with its border at most.
+        most_border: bytes of a client's reply with its boundary at most.
         hops: how clients are asked in a hop: each by itself, or for a sum.
     """
 
-    def __init__(self, plan: Plan, exchange: Exchange, limits: Limits, most_border: int, hops: type[Hops]) -> None:
+    def __init__(self, plan: Plan, exchange: Exchange, limits: Limits, most_boundary: int, hops: type[Hops]) -> None:
         self._plan, self._exchange, self._limits = plan, exchange, limits
-        self._most_border, self._hops_of = most_border, hops
+        self._most_boundary, self._hops_of = most_boundary, hops
 
-    def ask(self, clients: Sequence[int], left: int | None) -> tuple[Joined, Mapping[int, str]]:
+    def ask(self, clients: Sequence[int], left: int | None) -> tuple[CrossClientEdges, Mapping[int, str]]:
         """Ask clients for their borders; return these, joined, and {client: why it has no part in it}.
 
         `left` bytes may be spent; None = any number.
         """
         request = wire.encode(Message("border", 0))
-        most = self._most_border if left is None else min(self._most_border, left // len(clients) - len(request))
+        most = self._most_boundary if left is None else min(self._most_boundary, left // len(clients) - len(request))
         limit = max(most, self._limits.reply_bytes("choice"))
         replies = self._exchange.send("border", 0, dict.fromkeys(clients, request), dict.fromkeys(clients, limit))
-        borders: dict[int, Border] = {}
+        boundaries: dict[int, Boundary] = {}
         failed = dict(replies.failed)
         for client, message in replies.messages.items():
             try:
-                borders[client] = border_codec.decode((message.arrays or {})["border"], client)
+                boundaries[client] = boundary_codec.decode((message.arrays or {})["border"], client)
             except WireError as error:
                 failed[client] = printable(str(error))
-        return Joined.of(borders, 1 + max(clients)), failed
+        return CrossClientEdges.of(boundaries, 1 + max(clients)), failed
 
-    def most_bytes(self, joined: Joined, clients: Sequence[int]) -> int:
+    def most_bytes(self, joined: CrossClientEdges, clients: Sequence[int]) -> int:
         """Return the most bytes that smoothing takes, the best model on its way to the clients included."""
         hops = self._hops(joined, 0, clients)
         return sum(hops.most_bytes(client) for client in clients)
 
-    def run(self, joined: Joined, models: Mapping[int, Arrays], round: int) -> Smoothed:
+    def run(self, joined: CrossClientEdges, models: Mapping[int, Arrays], round: int) -> Smoothed:
         """Smooth the answers of {client: the best model behind the downlink's codec}; equal models are one object."""
         plan, hops = self._plan, self._hops(joined, round, models)
         means = hops.means("smooth", models)
@@ -105,12 +105,12 @@ class SmoothingExchange:
         hops.choose(choice)
         return Smoothed(choice, layer, hops.clients, hops.failed)
 
-    def _hops(self, joined: Joined, round: int, clients: Sequence[int] | Mapping[int, Arrays]) -> Hops:
+    def _hops(self, joined: CrossClientEdges, round: int, clients: Sequence[int] | Mapping[int, Arrays]) -> Hops:
         return self._hops_of(self._plan, self._exchange, self._limits, joined, round, clients)
 
     @staticmethod
-    def _orders(joined: Joined, hops: Hops, means: Means) -> dict[int, Arrays]:
-        """{client: the means for its border}; which are known travels where not all are."""
+    def _orders(joined: CrossClientEdges, hops: Hops, means: Means) -> dict[int, Arrays]:
+        """{client: the means for its boundary}; which are known travels where not all are."""
         rows, there = means
         orders: dict[int, Arrays] = {}
         for client in hops.clients:

@@ -81,7 +81,7 @@ class MaskedExchange:
         peers = min(self._clients - 1, self._options.neighbours or self._most_degree)
         layouts = MaskLayouts(self._options.signed, max(0, peers))
         kinds = [row.name for row in masking_kinds.KINDS if row.asked(self._plan)]
-        requests = [*map(layouts.request, kinds), layouts.sealed]
+        requests = [*map(layouts.request, kinds), layouts.encrypted]
         down = sum(message_bytes(layout, (), layout) for layout in requests)
         up = sum(message_bytes(layout, (), layout) for layout in map(layouts.reply, kinds))
         dims = 4 * 12  # of dimensions that only the sender knows

@@ -9,13 +9,13 @@ from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.central import CentralMechanism
 from fedgraft.engine.privacy.private_sums import flat, parts
 from fedgraft.engine.server.exchange import Replies
-from fedgraft.engine.server.rounds.ahead import Ahead
-from fedgraft.engine.server.rounds.collecting import Begun, Collecting
+from fedgraft.engine.server.rounds.collecting import Collecting, SumRound
 from fedgraft.engine.server.rounds.each_reply import EachReply
+from fedgraft.engine.server.rounds.next_round import Ahead
 from fedgraft.engine.server.rounds.requests import Models
 from fedgraft.engine.server.rounds.safeguards import norm
 from fedgraft.engine.server.rounds.scoring import Scoring
-from fedgraft.engine.server.rounds.trained import TOGETHER, Trained
+from fedgraft.engine.server.rounds.train_replies import TOGETHER, TrainReplies
 from fedgraft.engine.server.server_secret import ServerSecret
 from fedgraft.engine.server.smoothing.hops import Hops
 from fedgraft.engine.server.sums.central_noise import CentralNoise
@@ -46,11 +46,11 @@ class NoisedReplies(Collecting):
         """Serve a run from its start, or from where it was stored: `scales` is changed in place."""
         self._scales = scales
 
-    def begin(self, weights: Mapping[int, float], round: int) -> Begun:
+    def begin(self, weights: Mapping[int, float], round: int) -> SumRound:
         """Return the whole cohort; all weigh the same."""
         return self._each.begin(weights, round)
 
-    def ended(self, begun: Begun, replies: Replies, round: int, rate: float) -> Trained:
+    def ended(self, begun: SumRound, replies: Replies, round: int, rate: float) -> TrainReplies:
         """Return the mean with noise, of nobody, too; the clipped length of the next round is noted."""
         trained, layout = self._each.ended(begun, replies, round, rate), self._plan.upload_layout
         length = float(self._scales.get(LENGTH, self._plan.privacy.clip))
@@ -59,7 +59,7 @@ class NoisedReplies(Collecting):
         self._scales[LENGTH] = np.array(following, np.float64)
         made = parts(mean, layout)
         known = {TOGETHER: norm(made)}, {TOGETHER: self._weight}
-        return Trained({TOGETHER: made}, trained.reports, trained.failed, trained.bytes, trained.waits, *known)
+        return TrainReplies({TOGETHER: made}, trained.reports, trained.failed, trained.bytes, trained.waits, *known)
 
     def scored(
         self, kind: str, models: Models, round: int, ahead: Ahead, after: bool = False, charged: bool = True

@@ -17,12 +17,12 @@ from fedgraft.engine.protocol.sums import UPDATES
 from fedgraft.engine.protocol.table import TABLE
 from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, together
 from fedgraft.engine.server.limits import Limits
-from fedgraft.engine.server.rounds.ahead import Ahead
-from fedgraft.engine.server.rounds.collecting import Begun, Collecting
+from fedgraft.engine.server.rounds.collecting import Collecting, SumRound
+from fedgraft.engine.server.rounds.next_round import Ahead
 from fedgraft.engine.server.rounds.requests import Models
 from fedgraft.engine.server.rounds.safeguards import norm
 from fedgraft.engine.server.rounds.scoring import Scoring
-from fedgraft.engine.server.rounds.trained import TOGETHER, Trained
+from fedgraft.engine.server.rounds.train_replies import TOGETHER, TrainReplies
 from fedgraft.engine.server.smoothing.hops import Hops
 from fedgraft.engine.server.sums.sum_codes import codes_in, masks_of, signed, total_of, wide_codes_in
 from fedgraft.engine.server.sums.summed_hops import SummedHops
@@ -39,7 +39,7 @@ _FIRST: Final = 10.0
 
 
 @dataclass(frozen=True)
-class BegunSum(Begun):
+class SecureSumRound(SumRound):
     """A sum that is under way.
 
     Args:
@@ -105,7 +105,7 @@ class SecureSums(Collecting):
         """Serve a run from its start, or from where it was stored: `scales` is changed in place."""
         self._scales = scales
 
-    def begin(self, weights: Mapping[int, float], round: int) -> BegunSum:
+    def begin(self, weights: Mapping[int, float], round: int) -> SecureSumRound:
         """Begin the sum of a round's cohort, {client: what its update weighs}; those who are left take part.
 
         Nobody does where they are fewer than a sum must be of.
@@ -115,16 +115,16 @@ class SecureSums(Collecting):
             scales = self._coding.first(_FIRST * self._plan.training.learning_rate)
         whole = self._whole(weights) if len(weights) >= self._plan.collection.least else {}
         if self._masks is None or not whole:
-            return BegunSum(whole, scales)
+            return SecureSumRound(whole, scales)
         masked = self._masks.agreed(list(whole), round, UPDATES)
-        return BegunSum({client: whole[client] for client in masked.peers}, scales, masked)
+        return SecureSumRound({client: whole[client] for client in masked.peers}, scales, masked)
 
-    def ended(self, begun: Begun, replies: Replies, round: int, rate: float) -> Trained:
+    def ended(self, begun: SumRound, replies: Replies, round: int, rate: float) -> TrainReplies:
         """Return what a cohort has made together in a round: an upload of `TOGETHER`, or none.
 
         `rate` is the learning rate, by which a mean gradient becomes an update.
         """
-        assert isinstance(begun, BegunSum), "it is of `begin`"
+        assert isinstance(begun, SecureSumRound), "it is of `begin`"
         bits = self._coding.sum_bits(begun.total)
         codes, refused = codes_in(replies, self._coding.codes, bits)
         replies = replies.without(refused)
@@ -137,7 +137,7 @@ class SecureSums(Collecting):
             return self._decoded(begun, replies, whole, rate)
         except (ClientError, WireError) as error:
             LOG.warning("Round %d has no sum of updates: %s.", round, error)
-            return Trained({}, _nothing(replies), replies.failed, replies.bytes, replies.waits)
+            return TrainReplies({}, _nothing(replies), replies.failed, replies.bytes, replies.waits)
 
     def scored(
         self, kind: str, models: Models, round: int, ahead: Ahead, after: bool = False, charged: bool = True
@@ -180,7 +180,7 @@ class SecureSums(Collecting):
         sums = {split: dict(zip(names, row, strict=True)) for split, row in zip(SCORED_SPLITS, rows, strict=True)}
         return Scoring(sums, {}, replies.failed)
 
-    def _decoded(self, begun: BegunSum, replies: Replies, total: Array, rate: float) -> Trained:
+    def _decoded(self, begun: SecureSumRound, replies: Replies, total: Array, rate: float) -> TrainReplies:
         """Return what a sum of codes stands for. Raises `WireError` where somebody's were none: nobody knows whose."""
         weight = sum(begun.weights[client] for client in replies.messages)
         mean = self._coding.mean(total, weight, begun.scales)
@@ -188,7 +188,7 @@ class SecureSums(Collecting):
             mean = {name: array * np.float32(rate) for name, array in mean.items()}
         self._scales[SCALES] = self._coding.following(total, weight, begun.scales)
         known = {TOGETHER: norm(mean)}, {TOGETHER: float(weight)}
-        return Trained({TOGETHER: mean}, _nothing(replies), replies.failed, replies.bytes, replies.waits, *known)
+        return TrainReplies({TOGETHER: mean}, _nothing(replies), replies.failed, replies.bytes, replies.waits, *known)
 
     def _whole(self, weights: Mapping[int, float]) -> dict[int, int]:
         """Weights as whole numbers, none below 1: the largest `most_weight`, or numbers of examples."""

@@ -15,8 +15,8 @@ from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.protocol.sums import segment_of
 from fedgraft.engine.server.exchange import Exchange, Replies, together
 from fedgraft.engine.server.limits import Limits
+from fedgraft.engine.server.smoothing.cross_client import CrossClientEdges
 from fedgraft.engine.server.smoothing.hops import Hops, Means
-from fedgraft.engine.server.smoothing.joined import Joined
 from fedgraft.engine.server.sums.sum_codes import codes_in, masks_of, signed, total_of, wide_codes_in
 from fedgraft.errors import ClientError, InputError, printable
 from fedgraft.secrets.sizes import BOX_BYTES
@@ -32,7 +32,13 @@ class SummedHops(Hops):
     """
 
     def __init__(
-        self, plan: Plan, exchange: Exchange, limits: Limits, joined: Joined, round: int, clients: Iterable[int]
+        self,
+        plan: Plan,
+        exchange: Exchange,
+        limits: Limits,
+        joined: CrossClientEdges,
+        round: int,
+        clients: Iterable[int],
     ) -> None:
         super().__init__(plan, exchange, limits, joined, round, clients)
         self._masks = masks_of(plan, exchange, len(joined.own))
@@ -78,8 +84,8 @@ class SummedHops(Hops):
             orders = {client: orders[client] for client in masked.peers}
         requests = {}
         for client, arrays in orders.items():
-            sealed = masked.order(client) if masked else self._nothing_sealed()
-            requests[client] = self._order(kind, client, {**arrays, **sealed})
+            encrypted = masked.order(client) if masked else self._nothing_encrypted()
+            requests[client] = self._order(kind, client, {**arrays, **encrypted})
         replies = self._sent(kind, requests)
         self._done += 1
         if empty:
@@ -105,7 +111,7 @@ class SummedHops(Hops):
             Message(kind, self._round, report, arrays, segment=segment), Protocol.of(plan).request_layouts[kind], names
         )
 
-    def _nothing_sealed(self) -> Arrays:
+    def _nothing_encrypted(self) -> Arrays:
         """What an order says of masks where there are none."""
         if not self._masks:
             return {}
@@ -115,13 +121,13 @@ class SummedHops(Hops):
         nodes, edges = int(self._joined.sizes[client]), self._edges(client)
         wide = SCORE_BITS // 8 * 2 * (self._plan.smoothing.choices if self._plan.smoothing else 0)
         codes = wide if kind == "tally" else packing.packed_bytes(self._codes, self._bits)
-        sealed = {PRESENT: (0,), BOXES: (0, BOX_BYTES)}  # masks are counted by themselves
+        encrypted = {PRESENT: (0,), BOXES: (0, BOX_BYTES)}  # masks are counted by themselves
         return super()._sizes(kind, client) | {
             CODES: (codes,),
             DEGREES: (nodes,),
             PLACES: (edges,),
             COUNTS: (edges,),
-            **sealed,
+            **encrypted,
         }
 
     def _edges(self, client: int) -> int:

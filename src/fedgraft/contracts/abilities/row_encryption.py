@@ -1,0 +1,45 @@
+"""Rows that the server hands on from client to client without a look at them: the ability of tasks that seal these."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Generic
+
+from fedgraft.contracts.task import Shard
+from fedgraft.contracts.values import Halo, Indices
+from fedgraft.wire.layouts import Arrays
+
+
+class EncryptedRowsTask(ABC, Generic[Shard]):
+    """Ability: have rows in what clients tell each other that the server only hands on, and can do so unread.
+
+    `check` and `combine` then see uint8 [rows, bytes] in place of such an array, take rows of it apart and put them
+    together. Halo rows of a `HaloTask` are encrypted, too. A row is known by its place, whole numbers that both its owner
+    and whoever is told of it can tell: whose it is, and which of theirs.
+    """
+
+    @property
+    @abstractmethod
+    def seals(self) -> bool:
+        """Whether options ask for it."""
+
+    @property
+    @abstractmethod
+    def hands_on(self) -> bool:
+        """Whether there are such rows, sealed or not."""
+
+    @property
+    @abstractmethod
+    def handed_on(self) -> tuple[str, ...]:
+        """Names of the arrays whose rows are handed on; they are in `statistics_layout` and `combined_layout` alike."""
+
+    @abstractmethod
+    def sent_places(self, client: int, statistics: Arrays) -> Mapping[str, Indices]:
+        """Return {array: the place of each row, int64 [rows, k]}, of what a client is about to publish."""
+
+    @abstractmethod
+    def received_places(self, client: int, shard: Shard, shared: Arrays) -> Mapping[str, Indices]:
+        """Return the same of what a client got back, whose rows are still sealed. Raises `WireError` for misfits."""
+
+    @abstractmethod
+    def halo_of(self, shard: Shard) -> Halo:
+        """Return the addresses of the nodes of others of which a client is told hidden states."""

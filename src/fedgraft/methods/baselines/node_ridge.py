@@ -1,0 +1,66 @@
+"""Ridge regression on the features of nodes and of their neighbours, in one place: no network."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Any, ClassVar
+
+import numpy as np
+from annotated_types import MinLen
+from scipy import sparse
+
+from fedgraft.contracts.baseline import Baseline
+from fedgraft.contracts.labels import Floats, Labels
+from fedgraft.contracts.ranges import NonNegativeInt, PositiveFloat
+from fedgraft.domains.labels.constant import agreement
+from fedgraft.domains.labels.numbers import Numbers
+from fedgraft.domains.nodes.base.shards import NodeShard, judges, pooled
+from fedgraft.domains.ridge import PENALTIES, Parts, ridge
+
+
+@dataclass(frozen=True)
+class NodeRidge(Baseline[NodeShard]):
+    """Ridge regression on nodes' features and the means of their neighbours', at one place; tuned on validation.
+
+    Columns are a node's own features, the means over its neighbours, the means of these means, and so on; every number
+    of hops and every penalty is tried.
+
+    Source: Hoerl and Kennard, "Ridge Regression", Technometrics 1970; smoothed features as Wu et al., "SGC", ICML 2019.
+    Differs: features of all hops side by side; SGC takes those of the last.
+
+    Args:
+        hops: most hops, >= 0; all from 0 on are tried.
+        penalties: grid of the penalty of squared weights, each > 0.
+    Needs: all features, edges and training labels at one place: not federated.
+    Cost: none counted, as nothing is sent.
+    """
+
+    task: ClassVar[str] = "node_regression"
+    default: ClassVar[bool] = True
+
+    hops: NonNegativeInt = 2
+    penalties: Annotated[tuple[PositiveFloat, ...], MinLen(1)] = PENALTIES
+
+    def score(self, shards: Sequence[NodeShard]) -> dict[str, float]:
+        """RMSE over all clients' validation and test nodes."""
+        return self.judged(shards, Numbers())
+
+    def judged(self, shards: Sequence[NodeShard], labels: Labels) -> dict[str, float]:
+        """Return the metric of a kind of labels; tuned for squared errors."""
+        graph = pooled(shards)
+        return agreement(labels, [graph], [self.predict(graph)])
+
+    def predict(self, graph: NodeShard) -> Floats:
+        """Return the predicted number of every node, float64 [nodes]."""
+        parts, chosen = Parts(graph.rows("train"), judges(graph)), judges(graph)
+        shares = graph.edge_weight / np.repeat(graph.weighted_degree.astype(np.float64), graph.degree)
+        means = sparse.csr_matrix((shares, graph.senders, graph.pointers), (graph.own, graph.own))
+        columns: list[Any] = [graph.features]
+        predictions: list[Floats] = []
+        for hop in range(self.hops + 1):
+            if hop:
+                columns.append(means @ columns[-1])
+            dense = isinstance(graph.features, np.ndarray)
+            rows = np.hstack(columns) if dense else sparse.csr_matrix(sparse.hstack(columns, format="csr"))
+            predictions.append(ridge(rows, graph.label, parts, self.penalties))
+        errors = [np.square(each[chosen] - graph.label[chosen]).mean() for each in predictions]
+        return predictions[int(np.argmin(errors))]

@@ -1,1 +1,0 @@
-"""Yardsticks: one file each; what a person would try first, on the same split."""
