@@ -21,7 +21,8 @@ SUMMARY = {
 
 def test_the_rarer_class_of_each_label_is_told_in_one_line() -> None:
     told = {"class": "yes", "other": "no", "share": 0.03, "threshold": 0.25, "curve": []}
-    lines = result_lines({**SUMMARY, "decisions": {"wear": told, "noise": {**told, "threshold": None}}}, Path("runs/a"))
+    thresholds = {"wear": told, "noise": {**told, "threshold": None}}
+    lines = result_lines({**SUMMARY, "thresholds": thresholds}, Path("runs/a"))
     said = "of 'wear' 'yes', 3.00% of validation, from 0.2500 on; of 'noise' 'yes', 3.00% of validation"
     assert f"  the rarer class of each label: {said}" in lines
 

@@ -30,7 +30,7 @@ def encode(boundary: Boundary) -> Array:
 
 
 def decode(coded: Array, client: int) -> Boundary:
-    """Return the boundary of a client from uint8 [bytes]. Raises `WireError` for bytes that `encode` cannot have made."""
+    """Return a client's boundary from uint8 [bytes]. Raises `WireError` for bytes that `encode` cannot have made."""
     numbers = varints.decode(coded)
     if len(numbers) < 2:
         raise WireError("a boundary without sizes")

@@ -42,10 +42,13 @@ _HOMES = {
     "check_baseline": "baselines",
 }
 """Where each name lives."""
+_EARLIER = {"check_yardstick": "check_baseline"}
+"""{earlier name: its name now}."""
 __all__ = [*_HOMES]
 
 
 def __getattr__(name: str) -> Any:
+    name = _EARLIER.get(name, name)
     if name not in _HOMES:
         raise AttributeError(f"module 'fedgraft.testing' has no attribute {name!r}")
     value = getattr(import_module(f"fedgraft.testing.{_HOMES[name]}"), name)

@@ -152,7 +152,7 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
         ("rounds.jsonl", rows.replace('"loss": 1.0', '"loss": NaN'), "line 1: loss is 'nan'"),
         ("rounds.jsonl", rows.replace('"seconds": 0.2', '"seconds": null'), "line 1: seconds is 'None'"),
         *(
-            ("rounds.jsonl", rows.replace('"explanation": {}', f'"explanation": {value}'), "line 1: terms is ")
+            ("rounds.jsonl", rows.replace('"explanation": {}', f'"explanation": {value}'), "line 1: explanation is ")
             for value in ("3", '{"score": 1}', '{"score": {"x": 1}}', '{"score": {"0": "1"}}', '{"score": {"0": NaN}}')
         ),
         ("environment.json", "", r"environment\.json is damaged"),

@@ -13,7 +13,7 @@ class EncryptedRowsTask(ABC, Generic[Shard]):
     """Ability: have rows in what clients tell each other that the server only hands on, and can do so unread.
 
     `check` and `combine` then see uint8 [rows, bytes] in place of such an array, take rows of it apart and put them
-    together. Halo rows of a `HaloTask` are encrypted, too. A row is known by its place, whole numbers that both its owner
+    together. Halo rows of a `HaloTask` are encrypted, too. A row is known by its place, whole numbers that its owner
     and whoever is told of it can tell: whose it is, and which of theirs.
     """
 

@@ -56,7 +56,7 @@ class Means(NamedTuple):
     """The answer of the server after a hop.
 
     Args:
-        rows: float32 [b, width], for each node of the boundary the mean row of its neighbours elsewhere; 0 if not known.
+        rows: float32 [b, width], for each boundary node the mean row of its neighbours elsewhere; 0 if not known.
         known: bool [b], whether a neighbour elsewhere has told its row.
     """
 

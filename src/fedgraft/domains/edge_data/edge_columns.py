@@ -169,7 +169,7 @@ class EdgeReader:
     Args:
         make: what is made of their columns.
         directed: whether an edge goes from its source to its target alone.
-        duplicate_edges: what becomes of several of the same two ends, if directed in the same direction: "keep"; "sum" adds
+        duplicate_edges: of several of the same two ends, if directed in the same direction: "keep"; "sum" adds
             numbers and weights, or counts, and has times and texts of the last; "last" keeps that one, by time, else by
             row.
         texts: columns that hold texts; None = found out.

@@ -411,7 +411,7 @@ class RepeatedEdges(ScaledTables[Shard]):
 
     Args:
         directed: whether edges go from their source to their target.
-        duplicate_edges: what becomes of several edges of the same two ends, in the same direction if they are directed: "keep";
+        duplicate_edges: of several edges of the same two ends, in the same direction if they are directed: "keep";
             "sum" adds their numbers and weights (one each where there are none); "last" keeps the last one by time,
             else by row; "" (default) = "keep" where one of the options above is given, else edges carry nothing and the
             same two ends have one.

@@ -28,8 +28,8 @@ def labels_of(
 ) -> Labels:
     """Return the kind of labels with these classes, numbers where there are none; several where labels have names.
 
-    `judged`, `positive_class` and `objective` are as of `MetricClasses`, or of `Numbers`. Before the data are known, the measure
-    tells whether there are classes.
+    `judged`, `positive_class` and `objective` are as of `MetricClasses`, or `Numbers`. Before data are known, the
+    measure tells whether there are classes.
     """
     each: Labels
     of_classes = objective if isinstance(objective, ClassObjective) else None

@@ -79,8 +79,8 @@ class LabelTask(
         ends: things that an example is made of, 1 or 2; 0 = as the data have.
         label_names: of the labels where an example has several; taken from the data.
         judged: what a model is chosen by and told as; taken from evaluation.metric and the data.
-        positive_class: the rarer of two classes, which average precision and F1 are of; taken from the data. Of several labels it
-            is that which fewer validation examples have.
+        positive_class: the rarer of two, of which average precision and F1 are; taken from the data. Of several
+            labels it is that which fewer validation examples have.
         objective: the loss, of classes or numbers; a domain's task says which by default.
     """
 

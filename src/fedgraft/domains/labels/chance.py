@@ -15,7 +15,7 @@ def chance_of(metric: str, counts: Sequence[float], positive_class: int | None =
     Args:
         metric: one of a model that tells classes.
         counts: [classes].
-        positive_class: number of the rarer of two classes, which average precision and F1 are of; None for means over classes.
+        positive_class: number of the rarer of two, of which average precision and F1 are; None for means over classes.
     """
     total = sum(counts)
     if not total:

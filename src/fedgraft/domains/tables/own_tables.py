@@ -46,7 +46,7 @@ class LabelOptions:
     """Options of data sets whose examples have labels.
 
     Args:
-        na_labels: label that stands for an unknown one, such as "-1", or several; "" (default) = none but an empty field.
+        na_labels: label that stands for an unknown one, such as "-1", or several; "" (default) = an empty field.
     """
 
     na_labels: str | int | float | tuple[str | int | float, ...] = ""

@@ -151,7 +151,7 @@ def classes_of(y: Any, nodes: int, where: str, hint: str = "") -> Indices:
 
 
 def known_of(y: Any, where: str, na_labels: Sequence[str], nothing: float) -> Array:
-    """Return labels as an array, `nothing` in place of numbers that stand for `na_labels`; `where` names it in errors."""
+    """Return labels as an array, `nothing` in place of numbers among `na_labels`; `where` names it in errors."""
     labels = numpy_of(y, where)
     if not na_labels or labels.dtype.kind not in "iuf":
         return labels

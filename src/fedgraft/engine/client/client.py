@@ -63,7 +63,7 @@ class Client:
     """Serves the requests of the given clients, one at a time, with one model for all of one variant.
 
     Their own shards, by client, are prepared when first needed, then kept: all, or the last `most_prepared`. Callers
-    that run several experiments on the same shards say in `prepared` where. `seal` is what rows are encrypted with, `root`
+    that run several experiments on the same shards say in `prepared` where. `seal` encrypts rows, `root`
     the secret of masks, and `keys` what signs their keys, see `Masking`; None = those of a simulation.
     """
 

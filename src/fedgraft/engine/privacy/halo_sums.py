@@ -17,7 +17,7 @@ from fedgraft.errors import BeyondLimitError, ClientError
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
 
 DEGREES, PLACES, COUNTS = "sum.degrees", "sum.places", "sum.counts"
-"""Names of arrays: how many neighbours elsewhere each node of a boundary has, in which rows of the sum these are, and how
+"""Names of arrays: neighbours elsewhere of each boundary node, in which rows of the sum these are, and how
 many times each counts."""
 ROWS, MOST = "rows", "most"
 """Names of scalars: how many rows the sum has, and how many times rows count together at one place at most."""

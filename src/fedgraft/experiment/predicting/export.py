@@ -39,8 +39,8 @@ _READ: Final = """
 Features are made of the columns of the training data by `features(table)` of `features.py`{edges}, which needs pandas.
 """
 _DECIDED: Final = """
-The class {positive_class!r}{label} is answered where its probability, by softmax of the outputs, is at least {least:.6g}: the
-threshold with the largest F1 on validation.
+The class {positive_class!r}{label} is answered where its probability, by softmax of the outputs, is at least
+{least:.6g}: the threshold with the largest F1 on validation.
 """
 _SMOOTHED: Final = """
 The run smoothed its answers over the graph after training; `fedgraft predict` does, this model alone does not.

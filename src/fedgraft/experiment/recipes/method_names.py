@@ -76,7 +76,9 @@ def entry_points(family: str) -> list[importlib.metadata.EntryPoint]:
 def _scanned(scan: Callable[[], Any], path: tuple[str, ...]) -> dict[str, list[importlib.metadata.EntryPoint]]:
     """What is published, by group: a scan takes hundredths of a second, and a build asks dozens of times."""
     points = scan()
-    return {group: [*points.select(group=group)] for group in map("fedgraft.{}".format, FAMILIES)}
+    groups = {group: [*points.select(group=group)] for group in map("fedgraft.{}".format, FAMILIES)}
+    groups["fedgraft.baselines"] += points.select(group="fedgraft.yardsticks")  # as packages of before name them
+    return groups
 
 
 def files(family: str) -> tuple[str, ...]:

@@ -33,11 +33,18 @@ from fedgraft.experiment.recipes.sections import METHODS, SETTINGS, STAGES, VALU
 DEFAULT_NAMES = {"sampler": "all", "sharing": "fedavg", "aggregation": "mean", "runtime": "processes"}
 """Methods of sections that a recipe need not have."""
 ANY = "*"
-RENAMED = {"sharing.averaging": "evaluation.averaging"}
-"""{earlier name of an option: its name now}; recipes and stored runs may have either."""
+RENAMED = {
+    "sharing.averaging": "evaluation.averaging",
+    "sharing.least": "sharing.min_group_size",
+    "data.unknown": "data.na_labels",
+    "data.repeats": "data.duplicate_edges",
+    "data.least_examples": "data.min_examples",
+    "yardsticks": "baselines",
+}
+"""{earlier name of a key: its name now}; recipes and stored runs may have either."""
 EXTENDS = "extends"
 """Key of the recipe that a file starts from."""
-_NAMED = frozenset((*METHODS, "name", "codecs", "baselines", "module"))
+_NAMED = frozenset((*METHODS, "name", "codecs", "baselines", "yardsticks", "module"))
 """Keys under which a class may be named."""
 _ALTERNATIVE = '[alternatives.{section}."*"]'
 _LIMITS = ("rounds", "patience")
@@ -169,9 +176,11 @@ def renamed(content: Section) -> Section:
     """Return a recipe with earlier names of options replaced by those of now."""
     result = dict(content)
     for old, new in RENAMED.items():
-        (before, option), (after, name) = old.split("."), new.split(".")
+        (before, _, option), (after, _, name) = old.partition("."), new.partition(".")
         section = result.get(before)
-        if isinstance(section, Mapping) and option in section:
+        if not option and before in result:
+            result.setdefault(after, result.pop(before))
+        elif isinstance(section, Mapping) and option in section:
             result[before] = {key: value for key, value in section.items() if key != option}
             result[after] = {name: section[option], **section_of(result, after, named=False)}
     return result

@@ -28,6 +28,14 @@ UNSEEN = "No score has left a site: each can hold its own model against its own 
 CURVE = ("round", "bytes", "seconds", "validation", "test", "flops", "simulated_seconds")
 """What each point of a summary's curve holds, in order."""
 
+EARLIER = {
+    "yardsticks": "baselines",
+    "local_yardsticks": "local_baselines",
+    "decision": "threshold",
+    "decisions": "thresholds",
+}
+"""{earlier name of a key: its name now}; a summary has either."""
+
 
 def summarise(
     experiment: Experiment, state: RunState, shards: Sequence[Any], fingerprints: Mapping[int, bytes], here: bool = True
@@ -53,7 +61,7 @@ def summarise(
     known = [score for score in by_client.values() if score is not None] if state.best["sums"] else []
     baselines = baseline_scores.scores(experiment, [shards[client] for client in scored] if sampled else shards)
     alone = baseline_scores.client_alone(experiment, state, shards) if here else None
-    return {
+    made = {
         "recipe": experiment.recipe.name,
         "dataset": experiment.recipe.sections["data"]["name"],
         "clients": len(shards),
@@ -89,6 +97,7 @@ def summarise(
         "raw_data_bytes": baseline_scores.raw_data(shards) if here else None,
         "client_alone": None if alone is None else _numbers(alone),
     }
+    return made | {earlier: made[name] for earlier, name in EARLIER.items() if name in made}
 
 
 def _remarks(

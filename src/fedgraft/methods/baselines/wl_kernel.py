@@ -58,7 +58,7 @@ class WLKernel(Baseline[GraphShard]):
         return self.judged(shards, Classes())
 
     def judged(self, shards: Sequence[GraphShard], labels: Labels) -> dict[str, float]:
-        """Return the metric of a kind of labels; of two classes by how far graphs are from the boundary between them."""
+        """Return the metric of a kind of labels; of two classes by how far graphs are from their border."""
         by_class = labels.metric == "accuracy" or labels.width != 2
         answers: list[Array] = [self.predict(each) if by_class else self.shares(each, labels) for each in shards]
         return agreement(labels, shards, answers)

@@ -46,9 +46,9 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], RepeatedEdges[GraphShard], 
     Source: none. Differs: graphs are split by the hash of their ids, so that each keeps its split as the table grows;
         not by class, as published sets are. Of PyG objects the id of a graph is its position.
     Ids, kinds and classes are kept as text ("007" stays "007"). Edges are undirected, listed one way or both, and carry
-    nothing, unless `edge_features`, `weight`, `time`, `directed` or `duplicate_edges` say otherwise; then each row is an edge,
-    but an undirected one that is listed both ways is one, with each way what its row there says. A graph may have no
-    edge. Where a client's nodes have neither a kind nor attributes, their degree is a one-hot feature. At a
+    nothing, unless `edge_features`, `weight`, `time`, `directed` or `duplicate_edges` say otherwise; then a row is an
+    edge, but an undirected one that is listed both ways is one, with each way what its row there says. A graph may have
+    no edge. Where a client's nodes have neither a kind nor attributes, their degree is a one-hot feature. At a
     site: `graphs`, `nodes` and `edges` of its own, with `vocabulary` = "client".
 
     Args:

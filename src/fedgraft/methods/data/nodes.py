@@ -39,8 +39,8 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
         not by class, as published sets are. Of a PyG object the id of a node is its position.
     Ids and classes are kept as text ("007" stays "007"), whole numbers as such ("1.0" is "1"), in their order.
     Edges are undirected, listed one way or both, by one client or both, and carry nothing, unless `edge_features`,
-    `weight`, `time`, `directed` or `duplicate_edges` say otherwise; then each row is an edge. A node may have none. At a
-    site: `nodes` and `edges` of its own, where edges to nodes elsewhere are left out unless `target_client` or
+    `weight`, `time`, `directed` or `duplicate_edges` say otherwise; then each row is an edge. A node may have none. At
+    a site: `nodes` and `edges` of its own, where edges to nodes elsewhere are left out unless `target_client` or
     `source_client` is given; sites agree on columns of features and on classes. With either of these several
     clients may have nodes of one id.
 

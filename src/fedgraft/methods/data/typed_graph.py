@@ -68,7 +68,7 @@ class TypedGraph(
         others: who holds nodes of other types: "shared" or "divided", as of the data set `typed_sets`.
         fold: which of five folds is the test set where the data name no split, 0..4.
         shares: of training, validation and test nodes there: "60:20:20" or "64:16:20".
-        duplicate_edges: what becomes of several edges of the same two nodes where they carry something: "last" (default) keeps
+        duplicate_edges: of several edges of the same two nodes where they carry something: "last" (default) keeps
             the last one by time, else by row; "sum" adds their numbers and weights (one each where there are none).
     """
 

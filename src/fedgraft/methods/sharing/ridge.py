@@ -69,8 +69,8 @@ class Ridge(SilentSharing[State]):
         penalty: of squared weights, in mean eigenvalues of the features' covariance, >= 0; 0 = chosen by generalised
             cross-validation.
         sharpness: factor of logits, >= 0; 0 = 6 with class_sums, else 5. Numbers have none.
-        min_group_size: examples, >= 1, that a client must have of a class for its sums to hold them; of numbers at all. The sums
-            of one example are the example.
+        min_group_size: examples, >= 1, that a client must have of a class for its sums to hold them; of numbers at all.
+            The sums of one example are the example.
         linear: the task's model; no option.
 
     State: see `State`.

@@ -131,7 +131,7 @@ def _measures(groups: Sequence[Group]) -> dict[str, list[str]]:
         for group in groups
         for run in group.runs
         for name in run.measures
-        if "decision" not in run.summary or not name.startswith(AMONG_FEW)  # the page of classes tells those
+        if "threshold" not in run.summary or not name.startswith(AMONG_FEW)  # the page of classes tells those
     )
     return {METRIC_NAMES.get(name, name): [_measure(group.runs, name) for group in groups] for name in names}
 

@@ -43,7 +43,7 @@ from fedgraft.wire.layouts import Arrays
 class _Round:
     """A round's training: its cohort, the answers that are there, and what the selector saw, with those of a probe.
 
-    `probe_failures` are {client: reason}, `guidance` {client: {name: scalar that its sampler was sent}}, and `explanation`
+    `probe_failures` are {client: reason}, `guidance` {client: {name: scalar for its sampler}}, and `explanation`
     those of the selector's choice.
     """
 

@@ -132,7 +132,7 @@ class Row:
         staleness: {client: rounds by which its answer was late}, of late answers that arrived.
         began: when the orders were sent, after the probe, in simulated seconds of the run.
         scored: how many clients the scores are of, where they are a sample; 0 where they are all.
-        explanation: {term of the choice: {client: value}}, see `Selector.explanation`, of clients that have one and could be
+        explanation: {term: {client: value}}, see `Selector.explanation`, of clients that have one and could be
             chosen; of many clients see `choosing.MOST_EXPLAINED`. {} where the selector tells none, and in rounds
             that draw at random.
     """
@@ -170,7 +170,7 @@ class Row:
         """The row of the round that `state` has just finished; it lasted so many simulated seconds from the orders on.
 
         `scores` are {split: score}, of a round that was scored, and `scored` says how many clients they are of; 0 =
-        all. `aside` has {client: reason}, failures to do anything but to train; `explanation` are those of the selector's
+        all. `aside` has {client: reason}, failures to do anything but to train; `explanation` is of the selector's
         choice.
         """
         losses = [report["loss"] for report in outcome.reports.values() if "loss" in report]

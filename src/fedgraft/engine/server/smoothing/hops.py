@@ -1,4 +1,4 @@
-"""What clients tell in the hops of smoothing, each by itself: rows of their boundaries, and how well each choice does."""
+"""Hops of smoothing: rows of boundaries that clients send, each by itself, and how well each choice does."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
