@@ -155,7 +155,7 @@ def test_what_it_takes_is_kept_back_of_a_budget(tmp_path):
         execute(load("graft_node", {**SMOOTHED, "budget.bytes": 300}))
 
 
-@pytest.mark.parametrize("kind", ["boundary", "smooth", "hop", "sums", "tally", "choice", "smoothed"])
+@pytest.mark.parametrize("kind", ["border", "smooth", "hop", "sums", "tally", "choice", "smoothed"])
 def test_a_client_that_fails_is_named_and_the_others_go_on(kind):
     experiment, shards = small("graft_node", answers__smoothing=2, answers__refit="answers")
 
