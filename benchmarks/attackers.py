@@ -17,8 +17,8 @@ import numpy as np
 import torch
 
 from fedgraft.contracts import randomness
-from fedgraft.experiment.experiment import load
-from fedgraft.reports.studies.stored_results import CELLS, StoredResults, write_result
+from fedgraft.experiment.job import load
+from fedgraft.reports.studies.study import CELLS, StoredResults, write_result
 from fedgraft.runtimes.workers.in_process import InProcess
 from fedgraft.testing.attackers import Attack, Attacked, noise, scaled
 from fedgraft.testing.runs import loop_of

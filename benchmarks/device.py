@@ -20,7 +20,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 import torch
 
 from fedgraft.errors import FedgraftError
-from fedgraft.experiment import experiment
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.running.runner import execute
 
 ROOT = Path(os.environ.get("FEDGRAFT_DATA", Path(__file__).resolve().parents[2] / "shared" / "data"))
@@ -75,7 +75,7 @@ def measured(row: Row, device: str) -> dict[str, Any]:
     """Run it once; its figures."""
     root = {} if row.folder is None else {"data.root": str(ROOT / row.folder)}
     fixed = {"rounds": row.rounds, "seed": 1, "baselines": [], "runtime.workers": 0, "runtime.device": device}
-    built = experiment.load(row.recipe, {**row.changes, **root, **fixed})
+    built = jobs.load(row.recipe, {**row.changes, **root, **fixed})
     watcher = Rounds()
     began = time.perf_counter()
     summary = execute(built, watcher=watcher)

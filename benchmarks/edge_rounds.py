@@ -18,8 +18,8 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 from torch_geometric.nn import GINEConv
 
-from fedgraft.experiment import experiment
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment import job as jobs
+from fedgraft.experiment.job import Job
 from timing import Apart, in_turns, ratio
 from workloads import federation, prepare
 
@@ -28,10 +28,10 @@ WARM_UP = 3
 """Rounds after which each client has what it keeps."""
 
 
-def built(root: str, model: str) -> tuple[Experiment, list]:
+def built(root: str, model: str) -> tuple[Job, list]:
     """The recipe `graft_multigraph` with a model of two layers, and its clients' data."""
     changes = {"data.root": root, "model.name": model, "model.hidden": [WIDTH, WIDTH], "loss.dropout": 0.0}
-    found = experiment.load("graft_multigraph", {**changes, "baselines": []})
+    found = jobs.load("graft_multigraph", {**changes, "baselines": []})
     shards = list(found.shards())
     return found.fitted(shards), shards
 
@@ -39,7 +39,7 @@ def built(root: str, model: str) -> tuple[Experiment, list]:
 class Bare:
     """The same steps without a federation."""
 
-    def __init__(self, found: Experiment, shards: list) -> None:
+    def __init__(self, found: Job, shards: list) -> None:
         task, self._training = found.plan.task, found.plan.training
         self._data, self._model = prepare(found.plan, shards), found.plan.build_model().module
         known = [[np.ones(each.own + each.halo, bool)] * (task.layers - 1) for each in self._data]

@@ -31,7 +31,7 @@ from flwr.server.strategy import DifferentialPrivacyServerSideFixedClipping, Fed
 from flwr.server.workflow import SecAggPlusWorkflow
 from flwr.server.workflow.constant import MAIN_CONFIGS_RECORD, MAIN_PARAMS_RECORD, Key
 
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.secrets.accountant import noise_for
 from fedgraft.secrets.neighbours import degree
 

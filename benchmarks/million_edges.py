@@ -26,7 +26,7 @@ import numpy as np
 import pandas as pd
 import torch
 
-from fedgraft.experiment import experiment
+from fedgraft.experiment import job as jobs
 from memory import resident
 from scale_nodes import GIB, busy_seconds, workers
 from served import ServedReply
@@ -90,7 +90,7 @@ def serve(pipe: Connection, size: Size) -> None:
     """The federation's end of the pipe: tell of reading and set-up, of every round asked for, and of the end."""
     torch.set_num_threads(1)
     began = time.perf_counter()
-    built = experiment.load(size.recipe, {**size.changes, "baselines": []}).agreed()
+    built = jobs.load(size.recipe, {**size.changes, "baselines": []}).agreed()
     shards = built.shards()
     built = built.fitted(shards)
     read = time.perf_counter()

@@ -15,7 +15,7 @@ from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.client_graph import Computed
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.training import Optimizer
-from fedgraft.experiment import experiment
+from fedgraft.experiment import job as jobs
 from fedgraft.methods.selectors.random import Random
 from fedgraft.nn.manual_gradients import cross_entropies
 from fedgraft.wire.layouts import Arrays
@@ -51,7 +51,7 @@ def sized(
     graph: dict[str, Any] = dict(COAUTHOR if coauthor else PUBMED)
     graph.update(name="blocks", sparse=True, clients=CLIENTS, nodes=round(share * graph["nodes"]))
     made = {f"data.{key}": value for key, value in graph.items()}
-    built = experiment.load("fedlocal", {**made, **TRAINING, **MODELS[model], "training.epochs": epochs})
+    built = jobs.load("fedlocal", {**made, **TRAINING, **MODELS[model], "training.epochs": epochs})
     shards = tuple(built.data.load(built.seed))
     return built.fitted(shards).plan, shards
 

@@ -16,7 +16,7 @@ from fedgraft.domains.ranking.metrics import score_users
 from fedgraft.engine.allocator import keep_freed
 from fedgraft.engine.client.local_trainer import SEEDS
 from fedgraft.engine.plan import Plan
-from fedgraft.experiment import experiment
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.recipes.recipe import Recipe
 from floor import Bare
 from timing import in_turns, ratio
@@ -37,7 +37,7 @@ def movielens_sized(share: float = 1.0) -> tuple[Plan, tuple[Any, ...]]:
     """The plan of FedAvg with the ranker, and eight clients of made-up users, `share` times MovieLens."""
     sizes = {**MOVIELENS, "users": round(share * 943), "count": round(share * 100_000)}
     data = {"name": "catalogue", "clients": 8, "partition": "exponential", "ubi": 0.0146, **sizes}
-    built = experiment.build(Recipe("ranking", {**RECIPE, "data": data}))
+    built = jobs.build(Recipe("ranking", {**RECIPE, "data": data}))
     shards = tuple(built.data.load(built.seed))
     return built.fitted(shards).plan, shards
 

@@ -27,7 +27,7 @@ import torch
 
 from fedgraft.contracts import Outcome, RuntimeOptions, Selection, View
 from fedgraft.engine.server.loop.stopping import Evaluation
-from fedgraft.experiment import experiment
+from fedgraft.experiment import job as jobs
 from fedgraft.methods.selectors.fedacs import FedACS
 from fedgraft.methods.selectors.oort import Oort
 from fedgraft.methods.selectors.random import Random
@@ -102,7 +102,7 @@ def serve(pipe: Connection, size: Size) -> None:
     began, busy = time.perf_counter(), busy_seconds()
     recipe, options = DATA[size.data](size.clients)
     changes = {"data.clients": size.clients, "selector.name": "random", "selector.clients": COHORT}
-    built = experiment.load(recipe, {**options, **changes, "training.schedule": "constant"})
+    built = jobs.load(recipe, {**options, **changes, "training.schedule": "constant"})
     shards = built.data.load(built.seed)
     built = built.fitted(shards)
     evaluation = Evaluation(every=NEVER, sample=SAMPLE)

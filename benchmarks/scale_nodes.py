@@ -26,7 +26,7 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 import torch
 
-from fedgraft.experiment import experiment
+from fedgraft.experiment import job as jobs
 from memory import resident
 from served import ServedReply
 from timing import in_turns, ratio
@@ -102,7 +102,7 @@ def serve(pipe: Connection, size: Size) -> None:
     """The federation's end of the pipe: tell of the set-up, of every round that is asked for, and of the end."""
     torch.set_num_threads(1)
     began = time.perf_counter()
-    built = experiment.load("fedais", size.overrides())
+    built = jobs.load("fedais", size.overrides())
     shards = built.data.load(built.seed)
     loaded = time.perf_counter()
     built = built.fitted(shards)

@@ -17,7 +17,7 @@ from fedgraft.contracts.values import Losses
 from fedgraft.domains.typed.shards import TypedGraph
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.training import Optimizer
-from fedgraft.experiment import experiment
+from fedgraft.experiment import job as jobs
 from fedgraft.methods.selectors.random import Random
 from fedgraft.wire.layouts import Arrays
 from timing import in_turns, ratio
@@ -47,7 +47,7 @@ def sized(name: str, share: float = 1.0) -> tuple[Plan, tuple[TypedGraph, ...]]:
     if share == 1 and not real:
         print(f"{name}: not at {ROOT}; made up.")
     data = {"name": name, "root": str(ROOT)} if real else made
-    built = experiment.load("rafhgl", {**PLAIN, "data": {**data, "clients": CLIENTS}, "selector": {"name": "all"}})
+    built = jobs.load("rafhgl", {**PLAIN, "data": {**data, "clients": CLIENTS}, "selector": {"name": "all"}})
     shards = tuple(built.data.load(built.seed))
     return built.fitted(shards).plan, shards
 

@@ -17,7 +17,7 @@ from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.clock.simulated_clock import Clock
 from fedgraft.engine.server.loop.loop import Loop
 from fedgraft.engine.server.loop.stopping import Evaluation, Stopping
-from fedgraft.experiment import experiment
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.methods.selectors.all import All
 from fedgraft.runtimes.workers.in_process import InProcess
@@ -38,7 +38,7 @@ def ciao_sized(share: float = 1.0) -> tuple[Plan, tuple[Any, ...]]:
     """The plan of the recipe `fedacs` with the GCN, and ten made-up shops, `share` times as large as Ciao."""
     sizes = {f"data.{name}": round(share * value) for name, value in CIAO.items()}
     made = {"data.name": "shops", "data.clients": CLIENTS, "data.categories": CATEGORIES, **sizes}
-    built = experiment.load("fedacs", {**made, **RECIPE})
+    built = jobs.load("fedacs", {**made, **RECIPE})
     return built.plan, tuple(built.data.load(built.seed))
 
 
@@ -47,7 +47,7 @@ def assays(graphs: int = GRAPHS) -> tuple[Plan, tuple[Any, ...]]:
     """The plan of FedAvg in the recipe `cefgl`, 32 bits a number, and seven made-up sets of so many training graphs."""
     made = {"data.name": "molecules", "data.clients": ASSAYS, "data.graphs": round(graphs / 0.8)}
     changes = {"sharing.name": "fedavg", "codec.name": "identity", "task.places": False}
-    built = experiment.load("cefgl", {**made, **changes})
+    built = jobs.load("cefgl", {**made, **changes})
     return built.plan, tuple(built.data.load(built.seed))
 
 
@@ -168,5 +168,5 @@ class Idle(Task[int, int]):
 
 def idle() -> Plan:
     """The plan of the recipe, for clients that have next to nothing to do."""
-    plan = experiment.load("fedacs", RECIPE).plan
+    plan = jobs.load("fedacs", RECIPE).plan
     return replace(plan, task=Idle(plan.task))

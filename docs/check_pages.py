@@ -16,8 +16,8 @@ from typing import Any, NamedTuple
 
 from fedgraft.reports.studies import running
 from fedgraft.reports.studies import study as studies
-from fedgraft.reports.studies.page import START, between_marks, page_text
-from fedgraft.reports.studies.stored_results import StoredResults
+from fedgraft.reports.studies.layouts import START, between_marks, page_text
+from fedgraft.reports.studies.study import StoredResults
 
 ROOT = Path(__file__).parents[1]
 PAGES = ROOT / "docs" / "results"

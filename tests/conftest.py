@@ -82,12 +82,12 @@ def data_root() -> Path:
 def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The folder of a tiny run that has ended; not to be changed."""
     # Imported here: what the hook above checks must not be imported before it.
-    from fedgraft.experiment import experiment
+    from fedgraft.experiment import job as jobs
     from fedgraft.experiment.running.runner import execute
     from helpers.tiny import TINY
 
     folder = tmp_path_factory.mktemp("finished") / "run"
-    execute(experiment.load("fedacs", {**TINY, "rounds": 4}), folder)
+    execute(jobs.load("fedacs", {**TINY, "rounds": 4}), folder)
     return folder
 
 

@@ -10,7 +10,7 @@ from fedgraft.contracts import Runtime
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.errors import Interrupted
-from fedgraft.experiment.experiment import Experiment, load
+from fedgraft.experiment.job import Job, load
 from fedgraft.experiment.running.runner import execute
 from fedgraft.testing.runs import Around, Reply, here, play
 
@@ -53,7 +53,7 @@ RECIPES: Final[dict[str, tuple[str, dict[str, Any]]]] = {
 """{name: recipe and options}, the quickest first: tasks, codecs, selectors and ways to score."""
 
 
-def experiment(name: str, **options: Any) -> Experiment:
+def experiment(name: str, **options: Any) -> Job:
     """Load one of `RECIPES`, with further options, of which "__" stands for a dot."""
     recipe, changes = RECIPES[name]
     return load(recipe, {**FREE, **changes, **{key.replace("__", "."): value for key, value in options.items()}})
@@ -98,7 +98,7 @@ class Listening(Around):
 class Conversation:
     """An experiment with its shards, what was said in its run, what clients remember after it, and bytes charged."""
 
-    experiment: Experiment
+    experiment: Job
     shards: Sequence[Any]
     heard: Listening
     memories: dict[int, bytes]

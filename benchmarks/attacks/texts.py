@@ -21,7 +21,7 @@ from attacks.outcomes import HELD, Outcome, outcome
 from attacks.small_runs import experiment, store
 from fedgraft import wire
 from fedgraft.errors import AllClientsFailedError, FedgraftError
-from fedgraft.experiment.experiment import Experiment, load
+from fedgraft.experiment.job import Job, load
 from fedgraft.testing.runs import Reply, play
 from fedgraft.wire import Message
 
@@ -87,7 +87,7 @@ def code(g: np.random.Generator, folder: Path) -> Iterator[Outcome]:
             yield _class_of_others(folder, mark)
 
 
-def _loaded(made: Experiment) -> str:
+def _loaded(made: Job) -> str:
     return "" if len(made.shards()) == 2 else "other clients"
 
 

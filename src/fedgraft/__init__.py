@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError, InputError, Interrupted, MachineError
-    from fedgraft.experiment.experiment import Experiment
+    from fedgraft.experiment.job import Experiment, Job
     from fedgraft.experiment.storage.outside_classes import trust
     from fedgraft.interface.api import open, resume, run
     from fedgraft.interface.compared import compare
@@ -28,6 +28,7 @@ __all__ = [
     "FedgraftError",
     "InputError",
     "Interrupted",
+    "Job",
     "MachineError",
     "Run",
     "Runs",
@@ -46,7 +47,7 @@ _HOMES = {
     "Runs": "interface.seed_runs",
     **dict.fromkeys(("AllClientsFailedError", "BudgetError", "FedgraftError", "InputError"), "errors"),
     **dict.fromkeys(("Interrupted", "MachineError"), "errors"),
-    "Experiment": "experiment.experiment",
+    **dict.fromkeys(("Experiment", "Job"), "experiment.job"),
     "trust": "experiment.storage.outside_classes",
 }
 """Where each name lives."""

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 from fedgraft.engine.privacy import private_sums
-from fedgraft.experiment.attacking.canary_audit import canaries
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.attacking.attacks import canaries
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running.runner import execute
 from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.experiment.storage.run_folder import RunFolder

@@ -10,7 +10,7 @@ from fedgraft.errors import InputError
 from fedgraft.experiment.attacking.attacks import KINDS, attacked
 from fedgraft.experiment.attacking.guesses import area, losses_of
 from fedgraft.experiment.attacking.updates import first_updates
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running.runner import execute
 from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.experiment.storage.run_folder import RunFolder

@@ -13,13 +13,11 @@ from fedgraft.engine.client import local_round, noisy_addend
 from fedgraft.engine.privacy import private_sums
 from fedgraft.engine.server.sums import secure_sums
 from fedgraft.errors import ClientError, InputError
-from fedgraft.experiment.attacking.canary_audit import canaries
-from fedgraft.experiment.attacking.evidence import Evidence
-from fedgraft.experiment.attacking.gradient_canaries import weighed_gradients
+from fedgraft.experiment.attacking.attacks import canaries, guesses_of, verdict
+from fedgraft.experiment.attacking.canaries import Evidence, weighed_gradients
+from fedgraft.experiment.attacking.guesses import marked_examples
 from fedgraft.experiment.attacking.listening import heard, models
-from fedgraft.experiment.attacking.marked_examples import marked_examples
-from fedgraft.experiment.attacking.verdict import guesses_of, verdict
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running.runner import execute
 from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.experiment.storage.run_folder import RunFolder

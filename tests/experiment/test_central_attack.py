@@ -7,9 +7,8 @@ import pytest
 
 from fedgraft.engine.server.sums import central_noise
 from fedgraft.errors import InputError
-from fedgraft.experiment.attacking.attacks import attacked
-from fedgraft.experiment.attacking.canary_audit import canaries
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.attacking.attacks import attacked, canaries
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running.runner import execute
 from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.experiment.storage.run_folder import RunFolder

@@ -8,7 +8,7 @@ from safetensors.numpy import load_file
 
 from fedgraft.errors import InputError
 from fedgraft.experiment.described import without_data
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.running.warm_start import start_from
 from fedgraft.experiment.storage.run_folder import RunFolder

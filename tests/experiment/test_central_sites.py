@@ -6,11 +6,11 @@ import pytest
 
 from fedgraft.engine.privacy.policy import Policy
 from fedgraft.errors import InputError, Interrupted, RefusedError
-from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.policies import own_policy, require_allowed
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.storage import server_root
-from fedgraft.experiment.storage.sharding import shard
+from fedgraft.experiment.storage.client_files import shard
 from helpers.local_sites import LocalSites
 from helpers.stored_runs import Stops
 
@@ -27,9 +27,9 @@ def federation(tmp_path):
 
     def make(name, allowed=None):
         names, root = [], tmp_path / name
-        paths = shard(experiments.load("graft_node_central", CHANGES), root / "shards", lambda n, *_: names.append(n))
+        paths = shard(jobs.load("graft_node_central", CHANGES), root / "shards", lambda n, *_: names.append(n))
         changes = {"runtime.name": "sites", "baselines": [], "checkpoint.every_seconds": 0}
-        experiment = experiments.load(str(root / "shards" / "recipe.toml"), changes)
+        experiment = jobs.load(str(root / "shards" / "recipe.toml"), changes)
         return experiment, LocalSites(experiment, [[str(path)] for path in paths], names, root / "nodes", allowed)
 
     return make
@@ -70,7 +70,7 @@ def test_without_its_secret_a_run_is_not_taken_up(federation, tmp_path):
 
 def test_a_simulation_and_a_run_of_another_recipe_have_no_secret_file(tmp_path):
     few = {"rounds": 1, "privacy.epsilon": 8.0}  # not 60 of one round: noise for it takes seconds to find
-    runner.execute(experiments.load("graft_node_central", {**CHANGES, **few}), tmp_path / "run")
+    runner.execute(jobs.load("graft_node_central", {**CHANGES, **few}), tmp_path / "run")
     assert not (tmp_path / "run" / SECRET).exists()
 
 
@@ -82,7 +82,7 @@ def test_a_site_that_counts_epsilon_sends_no_update_without_noise(federation, tm
 
 
 def test_the_policy_check_says_so_beforehand_and_that_zero_trusts_the_server():
-    experiment = experiments.load("graft_node_central", CHANGES)
+    experiment = jobs.load("graft_node_central", CHANGES)
     with pytest.raises(InputError, match=r"not updates without noise \(privacy\.name = 'central' has the server"):
         require_allowed(experiment, Policy(epsilon=8.0), "A site")
     assert own_policy(experiment).epsilon == 0.0, "a site whose own recipe is central trusts its server"

@@ -5,7 +5,7 @@ import pytest
 
 import fedgraft
 from fedgraft.domains.closed_form import ridge
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running.runner import execute
 from helpers.local_sites import federated
 from helpers.node_runs import SMALL

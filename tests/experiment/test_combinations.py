@@ -9,7 +9,7 @@ from itertools import combinations, product
 import pytest
 
 from fedgraft.contracts import MovableSharing
-from fedgraft.experiment.experiment import Experiment, load
+from fedgraft.experiment.job import Job, load
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.running.runner import execute
 
@@ -132,7 +132,7 @@ def told(chosen: dict[str, str]) -> str:
     return "-".join(chosen[family] for family in FAMILIES)
 
 
-def experiment(*choices: tuple[str, str], **changes: object) -> Experiment:
+def experiment(*choices: tuple[str, str], **changes: object) -> Job:
     chosen = {
         section if name in NEEDS_OPTIONS else f"{section}.name": NEEDS_OPTIONS.get(name, name)
         for section, name in choices

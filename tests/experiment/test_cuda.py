@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 import torch
 
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.running.runner import execute, resume
 from helpers.node_runs import SMALL

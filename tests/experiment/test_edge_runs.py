@@ -9,7 +9,7 @@ import torch
 
 import fedgraft
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.reports.figures.client_figures import embed
 from fedgraft.reports.pages.html_report import render

@@ -12,7 +12,7 @@ from fedgraft.domains.edges.exchange import EdgeExchange
 from fedgraft.domains.nodes.training.exchange import NodeExchange
 from fedgraft.domains.publications import Publications
 from fedgraft.errors import AllClientsFailedError, InputError
-from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.running.runner import execute
 from fedgraft.experiment.storage.sites import Site
 from fedgraft.wire.encrypted_rows import TAG_BYTES, RowSeal
@@ -66,7 +66,7 @@ def ratings(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 
 
 def test_histories_and_states_of_edges_end_as_on_one_machine(tmp_path: Path, ratings: dict[str, Any]) -> None:
-    one = execute(experiments.load("graft_edge", {**ratings, **ENCRYPTED}))
+    one = execute(jobs.load("graft_edge", {**ratings, **ENCRYPTED}))
     two, _ = federated_files("graft_edge", {**ratings, **ENCRYPTED}, tmp_path)
     for name in SAME:
         assert two[name] == one[name], name
@@ -190,7 +190,7 @@ def sites_of(tmp_path: Path, options: dict[str, Any]) -> tuple[Any, LocalSites]:
     given = [own(every, name, tmp_path / "tables" / name) for name in CLIENTS]
     nowhere = {f"data.{key}": "nowhere.csv" for key in every}
     changes = {**CHANGES, **nowhere, **options, "runtime.name": "sites", "baselines": []}
-    experiment = experiments.load("fedais", changes)
+    experiment = jobs.load("fedais", changes)
     return experiment, LocalSites(experiment, given, list(CLIENTS), tmp_path / "nodes")
 
 
@@ -206,7 +206,7 @@ def test_a_wrong_secret_at_one_site_is_one_line(tmp_path: Path, encrypted: bool)
 
 def test_a_site_without_the_secret_is_one_line(tmp_path: Path) -> None:
     data = own(tables(), "north", tmp_path)
-    inside = experiments.load("fedais", at_server(ENCRYPTED))
+    inside = jobs.load("fedais", at_server(ENCRYPTED))
     with pytest.raises(InputError, match=r"exchange\.encrypted_rows = true needs the secret that all.*--new-secret"):
         Site(inside, data, 0, "north", clients=CLIENTS).check()
     Site(inside, data, 0, "north", clients=CLIENTS, secret=bytes(32)).check()
@@ -243,20 +243,18 @@ def test_a_site_whose_program_hides_a_wrong_secret_is_told_nothing(
 )
 def test_options_that_seal_nothing_are_one_line(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        experiments.load("fedais", {"data.name": "blocks", **ENCRYPTED, **changes})
+        jobs.load("fedais", {"data.name": "blocks", **ENCRYPTED, **changes})
 
 
 def test_rows_are_encrypted_where_ids_are_matched_unless_a_recipe_says_otherwise(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     tables_of = {"data.name": "nodes", "data.nodes": "n.csv", "data.edges": "e.csv"}
-    assert not experiments.load("fedais", tables_of).plan.task.exchange.encrypted_rows
-    matched = experiments.load("fedais", {**tables_of, **AUTO})
+    assert not jobs.load("fedais", tables_of).plan.task.exchange.encrypted_rows
+    matched = jobs.load("fedais", {**tables_of, **AUTO})
     assert matched.plan.task.exchange.encrypted_rows
     assert matched.recipe.sections["exchange"]["encrypted_rows"] is True
-    assert not experiments.load("fedais", {**tables_of, **AUTO, **OPEN}).plan.task.exchange.encrypted_rows
+    assert not jobs.load("fedais", {**tables_of, **AUTO, **OPEN}).plan.task.exchange.encrypted_rows
     assert not caplog.records
-    assert not experiments.load(
-        "fedais", {**tables_of, **AUTO, "rows": {"name": "sparse"}}
-    ).plan.task.exchange.encrypted_rows
+    assert not jobs.load("fedais", {**tables_of, **AUTO, "rows": {"name": "sparse"}}).plan.task.exchange.encrypted_rows
     assert "The server can read what sites tell each other of nodes, though it learns no ids: rows.name" in caplog.text

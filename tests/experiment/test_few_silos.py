@@ -4,7 +4,7 @@ import logging
 
 import pytest
 
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running.runner import execute, resume
 from helpers.killed_runs import Killed
 

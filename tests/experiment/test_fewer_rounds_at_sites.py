@@ -3,9 +3,9 @@
 import pytest
 
 from fedgraft.errors import AllClientsFailedError
-from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.running import runner
-from fedgraft.experiment.storage.sharding import shard
+from fedgraft.experiment.storage.client_files import shard
 from fedgraft.interface import federated_run
 from fedgraft.runtimes.federation.audit import FILE, read
 from helpers.local_sites import LocalSites
@@ -21,7 +21,7 @@ OWN = 60
 def shards(tmp_path_factory):
     """Files of four sites and their recipe, of which each node has a copy with its own rounds."""
     root, names = tmp_path_factory.mktemp("shards"), []
-    made = experiments.load("graft_node_private", {**CHANGES, "rounds": OWN})
+    made = jobs.load("graft_node_private", {**CHANGES, "rounds": OWN})
     paths = shard(made, root, lambda name, *_: names.append(name))
     return str(root / "recipe.toml"), [[str(path)] for path in paths], names
 
@@ -30,8 +30,8 @@ def ran(shards, root, rounds, own=OWN, **changes):
     """The summary, and the first site's lines about noise; `rounds` are the server's, `own` the nodes'."""
     recipe, data, names = shards
     options = {"runtime.name": "sites", "baselines": [], **changes}
-    sites = LocalSites(experiments.load(recipe, {**options, "rounds": own}), data, names, root / "nodes")
-    summary = runner.execute(experiments.load(recipe, {**options, "rounds": rounds}), root / "run", sites=sites)
+    sites = LocalSites(jobs.load(recipe, {**options, "rounds": own}), data, names, root / "nodes")
+    summary = runner.execute(jobs.load(recipe, {**options, "rounds": rounds}), root / "run", sites=sites)
     lines = [line for line in read(root / "nodes" / names[0] / FILE) if "noise" in line]
     return summary, lines
 
@@ -49,7 +49,7 @@ def test_with_hardly_any_noise_it_is_the_run_on_one_machine(shards, tmp_path):
     """What is decoded is the sum, not garbage: codes of both ends have the same bits."""
     quiet = {"privacy.epsilon": 1e7}
     summary, _ = ran(shards, tmp_path, rounds=2, **quiet)
-    here = runner.execute(experiments.load("graft_node_private", {**CHANGES, "rounds": 2, **quiet}), tmp_path / "here")
+    here = runner.execute(jobs.load("graft_node_private", {**CHANGES, "rounds": 2, **quiet}), tmp_path / "here")
     for one, two in zip(summary["curve"], here["curve"], strict=True):
         assert one[3:5] == pytest.approx(two[3:5], abs=0.05), "roundings are others, by two nodes at most"
 

@@ -13,7 +13,7 @@ from torch_geometric.nn import GATConv, global_add_pool
 
 import fedgraft
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.predicting.export import export, exported
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.predicting.site_run import open_run

@@ -11,10 +11,10 @@ import pytest
 
 from fedgraft import wire
 from fedgraft.engine.privacy.policy import Policy
-from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.policies import own_policy
 from fedgraft.experiment.running import runner
-from fedgraft.experiment.storage.sharding import shard
+from fedgraft.experiment.storage.client_files import shard
 from fedgraft.runtimes.federation import journal
 from fedgraft.runtimes.federation.audit import FILE, read
 from fedgraft.runtimes.federation.envelope import Answer, Order
@@ -88,12 +88,12 @@ def prepared(request, tmp_path_factory):
     """(Recipe of sites with files of their own, the files, names, the digest without masks)."""
     root, names = tmp_path_factory.mktemp("shards"), []
     changes = {**COMMON, **RECIPES[request.param]}
-    paths = shard(experiments.load(request.param, changes), root / "shards", lambda name, *_: names.append(name))
+    paths = shard(jobs.load(request.param, changes), root / "shards", lambda name, *_: names.append(name))
     recipe, data = str(root / "shards" / "recipe.toml"), [[str(path)] for path in paths]
 
     def loaded(**more):
         changes = {"runtime.name": "sites", "baselines": [], "checkpoint.every_seconds": 0, **more}
-        return experiments.load(recipe, changes)
+        return jobs.load(recipe, changes)
 
     clear = loaded(**{"secure_sum.name": "clear"})
     there = LocalSites(clear, data, names, root / "clear")

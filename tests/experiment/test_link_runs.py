@@ -10,7 +10,7 @@ from torch_geometric.data import Data
 
 import fedgraft
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.running.runner import execute
 from helpers.resumed_runs import resumed_alike, worked_alike

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running.runner import execute, resume
 from helpers.killed_runs import measured
 from helpers.resumed_runs import KILL

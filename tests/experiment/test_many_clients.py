@@ -11,7 +11,7 @@ from fedgraft.contracts.data import Clients, LRUCache, names_of
 from fedgraft.engine.client import client as clients
 from fedgraft.engine.server.loop.stopping import Evaluation
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage.provenance import MOST_DIGESTS, check_clients, digest_of, origin_of

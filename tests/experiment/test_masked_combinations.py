@@ -3,7 +3,7 @@
 import pytest
 
 from fedgraft.errors import AllClientsFailedError, InputError
-from fedgraft.experiment.experiment import Experiment, load
+from fedgraft.experiment.job import Job, load
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.running.runner import execute
 
@@ -37,7 +37,7 @@ NEED_MORE = {"fedgnn", "fesog", "ridge", "rafhgl", "gcfl", "cefgl", "fedstar", "
 REFUSED = "secure_sum.name = 'secagg' adds updates up, but"
 
 
-def built(section: str, name: str, masks: str) -> Experiment | str:
+def built(section: str, name: str, masks: str) -> Job | str:
     """An experiment, or why there is none."""
     drawn = {"selector.clients": 3} if name in ("random", "round_robin", "fastest") else {}
     drawn |= {"selector.clients": 4} if name == "poisson" else {}  # all of them: of fewer a round may have no sum

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from fedgraft import wire
-from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.storage.matching import CLAIMED
 from fedgraft.runtimes.federation.audit import FILE, AuditLog
 from fedgraft.runtimes.federation.envelope import REFUSED, SERVED, Answer, Order, opened, packed
@@ -22,7 +22,7 @@ class Asking:
 
     def __init__(self, root):
         every, self.root = tables(), root
-        self.experiment = experiments.load("fedais", {**at_server({**AUTO, **PSI}), "runtime.name": "sites"})
+        self.experiment = jobs.load("fedais", {**at_server({**AUTO, **PSI}), "runtime.name": "sites"})
         self.data = [own(every, name, root / "tables" / name) for name in CLIENTS]
         self.start()
 

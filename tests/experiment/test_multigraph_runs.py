@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import fedgraft
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running.runner import execute, resume
 from helpers.toy_transfers import write_transfers
 

@@ -12,7 +12,7 @@ from torch_geometric.nn import GraphSAGE
 import fedgraft
 from fedgraft.contracts import given_networks
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage import outside_classes
 from helpers.killed_runs import measured

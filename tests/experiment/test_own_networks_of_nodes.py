@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import fedgraft
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running.runner import execute
 from fedgraft.methods.data.blocks import Blocks
 

@@ -5,7 +5,7 @@ import pytest
 
 from fedgraft.contracts.abilities.predicting import PredictingTask
 from fedgraft.contracts.abilities.smoothing import SmoothingTask
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.predicting.site_run import open_run
 from fedgraft.experiment.running.runner import execute
 from helpers.killed_runs import measured

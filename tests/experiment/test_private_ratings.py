@@ -6,7 +6,7 @@ import pytest
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.errors import InputError
 from fedgraft.experiment.described import without_data
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running import runner
 from fedgraft.interface.claimed import claimed
 

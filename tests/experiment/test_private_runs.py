@@ -11,7 +11,7 @@ from fedgraft.engine.client.clipped_gradients import descent, shortened
 from fedgraft.engine.protocol.adversaries import HONEST, LYING, SIGNED
 from fedgraft.errors import InputError
 from fedgraft.experiment.described import without_data
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running import runner
 from fedgraft.reports.pages.html_report import write_report
 from helpers.toy_graphs import write_tu

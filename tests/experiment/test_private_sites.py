@@ -8,11 +8,11 @@ from fedgraft.engine.privacy.policy import Policy
 from fedgraft.engine.privacy.spending import Spending
 from fedgraft.engine.protocol.noise import told_by_kind
 from fedgraft.errors import AllClientsFailedError
-from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.described import without_data
 from fedgraft.experiment.policies import own_policy, rules_of
 from fedgraft.experiment.running import runner
-from fedgraft.experiment.storage.sharding import shard
+from fedgraft.experiment.storage.client_files import shard
 from fedgraft.runtimes.federation.audit import FILE, read
 from helpers.local_sites import LocalSites
 
@@ -31,11 +31,9 @@ CHANGES = {
 def sites(tmp_path):
     """Four sites with files of their own, and the recipe of all."""
     names = []
-    paths = shard(
-        experiments.load("graft_node_private", CHANGES), tmp_path / "shards", lambda name, *_: names.append(name)
-    )
+    paths = shard(jobs.load("graft_node_private", CHANGES), tmp_path / "shards", lambda name, *_: names.append(name))
     changes = {"runtime.name": "sites", "baselines": []}
-    experiment = experiments.load(str(tmp_path / "shards" / "recipe.toml"), changes)
+    experiment = jobs.load(str(tmp_path / "shards" / "recipe.toml"), changes)
     allowed, data = own_policy(experiment, Policy(epsilon=7.0, delta=1e-4)), [[str(path)] for path in paths]
     return experiment, LocalSites(experiment, data, names, tmp_path / "nodes", allowed)
 
@@ -77,8 +75,8 @@ def test_a_site_counts_what_it_has_told_over_all_runs_and_stops(sites, tmp_path,
 )
 def test_a_site_without_a_policy_tells_what_its_own_recipe_claims_and_no_more(tmp_path, caplog, recipe, changes):
     names = []
-    paths = shard(experiments.load(recipe, changes), tmp_path / "shards", lambda name, *_: names.append(name))
-    experiment = experiments.load(str(tmp_path / "shards" / "recipe.toml"), {"runtime.name": "sites", "baselines": []})
+    paths = shard(jobs.load(recipe, changes), tmp_path / "shards", lambda name, *_: names.append(name))
+    experiment = jobs.load(str(tmp_path / "shards" / "recipe.toml"), {"runtime.name": "sites", "baselines": []})
     there = LocalSites(experiment, [[str(path)] for path in paths], names, tmp_path / "nodes")
     first = runner.execute(experiment, tmp_path / "one", sites=there)
     assert not any(first["failures"].values())
@@ -106,7 +104,7 @@ def test_an_epsilon_that_a_policy_does_not_say_is_that_of_the_recipe():
 
 
 def test_without_a_limit_it_is_counted_alone():
-    plan = experiments.load("graft_node_private", {**CHANGES, "secure_sum.name": "clear", "privacy.shares": 4}).plan
+    plan = jobs.load("graft_node_private", {**CHANGES, "secure_sum.name": "clear", "privacy.shares": 4}).plan
     part = told_by_kind(plan)["train"]
     free = Spending(Policy(delta=1e-4), [])
     assert free.epsilons == {}
@@ -121,7 +119,7 @@ def test_without_a_limit_it_is_counted_alone():
 
 def test_random_answers_add_to_what_noise_has_told():
     options = {"answers.smoothing": 1, "privacy.answers": 1.5, "secure_sum.name": "clear", "privacy.shares": 4}
-    told = told_by_kind(experiments.load("graft_node_private", {**CHANGES, **options}).plan)
+    told = told_by_kind(jobs.load("graft_node_private", {**CHANGES, **options}).plan)
     assert told.keys() == {"train", "smooth"}
     spent = Spending(Policy(delta=1e-4), [told["smooth"]])
     assert spent.epsilons == {"node": pytest.approx(1.5, abs=1e-3)}

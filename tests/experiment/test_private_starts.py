@@ -4,7 +4,7 @@ import pytest
 
 import fedgraft
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.running.warm_start import start_from
 

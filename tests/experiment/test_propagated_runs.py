@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 import fedgraft
-from fedgraft.experiment import experiment
+from fedgraft.experiment import job as jobs
 from fedgraft.interface import serve
 from helpers.asgi import Client
 from helpers.node_runs import SMALL
@@ -18,8 +18,8 @@ INPUTS = {
 }
 
 
-def smoothed(**changes: object) -> experiment.Experiment:
-    return experiment.load("graft_node", {**SMALL, **changes})
+def smoothed(**changes: object) -> jobs.Job:
+    return jobs.load("graft_node", {**SMALL, **changes})
 
 
 @pytest.mark.parametrize("name", INPUTS)

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.running.remarks import remarks
 from fedgraft.experiment.running.runner import execute
-from fedgraft.interface.result_lines import result_lines
+from fedgraft.interface.commands.ends import result_lines
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.node import Node
 from fedgraft.reports.figures.curve_figures import precision_recall

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedgraft import wire
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.reports.stored.stored_runs import StoredRun

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.running.runner import resume
 from fedgraft.experiment.storage.run_folder import RunFolder

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 import fedgraft
-from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.running.runner import execute, resume
 
@@ -43,30 +43,30 @@ def written(folder: Path, table: pd.DataFrame) -> dict[str, object]:
 
 def test_what_agreeing_takes_is_charged_and_resumed(tmp_path: Path) -> None:
     options = {**written(tmp_path, accounts()), **QUICK}
-    scaled = execute(experiments.load("graft_node", options), tmp_path / "run")
+    scaled = execute(jobs.load("graft_node", options), tmp_path / "run")
     entries = [json.loads(line) for line in (tmp_path / "run" / "ledger.jsonl").read_text().splitlines()]
     first = [each for each in entries if each["purpose"] == "statistics"]
     assert [(each["client"], each["direction"]) for each in first] == [(0, "down"), (0, "up"), (1, "down"), (1, "up")]
     assert scaled["bytes"]["statistics"] == sum(each["bytes"] for each in first) > 0
     longer = resume(tmp_path / "run", rounds=3)
-    once = execute(experiments.load("graft_node", {**options, "rounds": 3}), tmp_path / "once")
+    once = execute(jobs.load("graft_node", {**options, "rounds": 3}), tmp_path / "once")
     assert (longer["digest"], longer["bytes"]) == (once["digest"], once["bytes"])
 
 
 def test_a_small_column_is_learnt_beside_large_ones(tmp_path: Path) -> None:
     options = {**written(tmp_path, accounts(400)), **QUICK, "rounds": 15}
-    assert execute(experiments.load("graft_node", options))["test"] > 0.85
-    assert execute(experiments.load("graft_node", {**options, "data.scaling": "rows"}))["test"] < 0.7
+    assert execute(jobs.load("graft_node", options))["test"] > 0.85
+    assert execute(jobs.load("graft_node", {**options, "data.scaling": "rows"}))["test"] < 0.7
 
 
 def test_baselines_see_the_same_columns(tmp_path: Path) -> None:
     options = {**written(tmp_path, accounts(400)), **QUICK, "baselines": ["mlp", "smoothed_features"]}
-    scores = execute(experiments.load("graft_node", options))["baselines"]
+    scores = execute(jobs.load("graft_node", options))["baselines"]
     assert min(scores["mlp"], scores["smoothed_features"]) > 0.85
 
 
 def test_a_run_that_begins_with_anothers_model_reads_columns_as_it_did(tmp_path: Path) -> None:
-    execute(experiments.load("graft_node", {**written(tmp_path, accounts()), **QUICK}), tmp_path / "first")
+    execute(jobs.load("graft_node", {**written(tmp_path, accounts()), **QUICK}), tmp_path / "first")
     changed = accounts().assign(balance=lambda table: table["balance"] * 1000)
     changed.loc[0, "land"] = "es"
     (tmp_path / "later").mkdir()
@@ -79,7 +79,7 @@ def test_a_run_that_begins_with_anothers_model_reads_columns_as_it_did(tmp_path:
 
 
 def test_new_nodes_may_lack_a_cell(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
-    execute(experiments.load("graft_node", {**written(tmp_path, accounts()), **QUICK}), tmp_path / "run")
+    execute(jobs.load("graft_node", {**written(tmp_path, accounts()), **QUICK}), tmp_path / "run")
     asked = pd.DataFrame(
         {"node": ["a1", "new", "other"], "risk": [None, 0.9, None], "balance": [None, 5e3, 1e6], "income": [None] * 3}
     ).assign(land=[None, "it", "es"], client=["south", "north", "north"])

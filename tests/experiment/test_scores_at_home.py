@@ -3,7 +3,7 @@
 import pytest
 
 from fedgraft.errors import InputError
-from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.claims import claim_of, sentence
 from fedgraft.experiment.described import without_data
 from fedgraft.experiment.recipes import server_choices
@@ -43,7 +43,7 @@ def test_a_site_refuses_to_be_looked_at(at_sites):
 
 
 def test_the_experimenter_on_one_machine_sees_scores_and_the_claim_says_so(tmp_path):
-    summary = runner.execute(experiments.load("graft_rating_private", SHOPS), tmp_path / "run")
+    summary = runner.execute(jobs.load("graft_rating_private", SHOPS), tmp_path / "run")
     assert 0 < summary["test"] < 2
     assert summary["bytes"]["evaluation"] == 0
     claim = summary["privacy"]

@@ -7,7 +7,7 @@ import pytest
 
 from fedgraft.engine.client.masking import Masking
 from fedgraft.engine.protocol import masking_kinds
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running import runner
 from fedgraft.methods.agreed_scales import AgreedScales
 from fedgraft.runtimes.federation.audit import FILE

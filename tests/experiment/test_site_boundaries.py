@@ -13,7 +13,7 @@ from fedgraft.domains.nodes.reading.cross_client_edges import DOMAIN
 from fedgraft.domains.publications import Publications
 from fedgraft.engine.protocol.transport import keyed
 from fedgraft.errors import InputError
-from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.storage.matching import CLAIMED, matched_at_sites, neighbours_of, read_told, write_told
 from fedgraft.experiment.storage.sites import Site
 from fedgraft.wire.masking import hashed
@@ -223,7 +223,7 @@ def test_a_site_that_asks_for_a_node_to_which_nothing_joins_it_takes_no_part(
 def test_a_site_without_the_secret_and_answers_that_are_none_are_one_line(tmp_path: Path) -> None:
     every = tables()
     data = own(every, "north", tmp_path)
-    experiment = experiments.load("fedais", at_server(AUTO))
+    experiment = jobs.load("fedais", at_server(AUTO))
     with pytest.raises(InputError, match=r"need the secret that all have in common.*federation keygen"):
         Site(experiment, data, 0, "north", clients=CLIENTS).check()
     Site(experiment, data, 0, "north", clients=CLIENTS, secret=bytes(32)).check()
@@ -243,7 +243,7 @@ def test_a_site_without_the_secret_and_answers_that_are_none_are_one_line(tmp_pa
 def test_points_that_are_none_are_one_line(tmp_path: Path) -> None:
     every = tables()
     data = own(every, "north", tmp_path)
-    experiment = experiments.load("fedais", at_server({**AUTO, **PSI}))
+    experiment = jobs.load("fedais", at_server({**AUTO, **PSI}))
     site, recipe = Site(experiment, data, 0, "north", **SECRETS), experiment.to_toml().encode()
     order = {"point": np.zeros((1, 32), np.uint8), "count": np.array([0, 1, 0], np.uint32)}
     with pytest.raises(InputError, match=r"what are no points of others' edges: point 0 of 1 is none of Curve25519"):
@@ -263,7 +263,7 @@ def test_points_that_are_none_are_one_line(tmp_path: Path) -> None:
 def test_who_was_not_there_is_told_that_nothing_was_joined(tmp_path: Path) -> None:
     every = tables()
     changes = {**at_server(AUTO), "task.classes": 3, "task.class_names": ["cat", "dog", "owl"], "task.features": 4}
-    experiment = experiments.load("fedais", {**changes, "data.features": ["f0", "f1", "f2", "f3"]})
+    experiment = jobs.load("fedais", {**changes, "data.features": ["f0", "f1", "f2", "f3"]})
     experiment = experiment.with_data(experiment.data.agreeing({}))
     one, two = (
         Site(experiment, own(every, name, tmp_path / name), k, name, **SECRETS) for k, name in enumerate(CLIENTS)

@@ -9,7 +9,7 @@ import pytest
 import torch
 
 from fedgraft.errors import InputError
-from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.predicting.export import export, exported
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.predicting.site_run import open_run
@@ -26,7 +26,7 @@ CHANGES = {**banks.OPTIONS, "rounds": 2, "training.epochs": 2, "runtime.workers"
 
 def here(every: dict[str, pd.DataFrame], root: Path, changes: dict[str, Any]) -> dict[str, Any]:
     paths = {f"data.{name}": str(path) for name, path in banks.written(every, root / "all").items()}
-    return execute(experiments.load("graft_edge", {**CHANGES, **paths, **changes}), root / "here")
+    return execute(jobs.load("graft_edge", {**CHANGES, **paths, **changes}), root / "here")
 
 
 def at_sites(every: dict[str, pd.DataFrame], root: Path, changes: dict[str, Any]):
@@ -84,7 +84,7 @@ def test_edges_that_only_their_sources_client_lists_are_scored(
     for name in SAME:
         assert two[name] == one[name], name
     data = {f"data.{name}": str(tmp_path / "all" / f"{name}.csv") for name in every}
-    shards = experiments.load("graft_edge", {**CHANGES, **data, **changes}).shards()
+    shards = jobs.load("graft_edge", {**CHANGES, **data, **changes}).shards()
     assert sum(shard.ends.shape[1] for shard in shards) == len(edges), "every transfer is told by its source's bank"
     assert sum((shard.ends[1] < 0).sum() for shard in shards) == ((rows % 9 == 0) | (rows % 11 == 0)).sum()
     asked = edges.drop(columns=["fraud", "when"]).head(30)

@@ -12,9 +12,9 @@ import pytest
 
 from fedgraft.contracts.runtime import fingerprint
 from fedgraft.errors import InputError
-from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.running.runner import execute
-from fedgraft.experiment.storage.client_files import client_at, client_of_tables, common_tables
+from fedgraft.experiment.storage.sites import SiteData
 from helpers import site_tables
 from helpers.local_sites import federated
 from helpers.served_runs import QUICK
@@ -149,7 +149,7 @@ def test_sites_with_tables_of_their_own_run_as_one_machine_with_all(tmp_path: Pa
     """Where splits are named or drawn client by client, and no edge joins two of them."""
     tables = tables_of(task)
     recipe, changes = recipe_of(task, written(tables, tmp_path / "all"))
-    here = execute(experiments.load(recipe, changes), tmp_path / "here")
+    here = execute(jobs.load(recipe, changes), tmp_path / "here")
     found, _ = at_sites(task, tables, tmp_path / "sites", suffix)
     for name in ("digest", "bytes", "test", "validation", "test_per_client"):
         assert found[name] == here[name], name
@@ -160,9 +160,9 @@ def test_sites_split_their_rows_as_one_machine_with_all_does(tmp_path: Path, tas
     tables = tables_of(task, **({"split": False} if task == "ranking" else {}))
     tables = {key: table.drop(columns="split", errors="ignore") for key, table in tables.items()}
     recipe, said = recipe_of(task, written(tables, tmp_path / "all"))
-    here = experiments.load(recipe, said).agreed().shards()
+    here = jobs.load(recipe, said).agreed().shards()
     recipe, said = recipe_of(task, dict.fromkeys(tables, "nowhere.csv"))
-    there = experiments.load(recipe, {**said, **KNOWN[task]})
+    there = jobs.load(recipe, {**said, **KNOWN[task]})
     for number, name in enumerate(CLIENTS):
         paths = written(of_client(task, tables, name), tmp_path / name)
         texts = [f"{key}={path}" for key, path in paths.items()]
@@ -176,7 +176,7 @@ def test_sites_split_their_rows_as_one_machine_with_all_does(tmp_path: Path, tas
 def client_of(experiment: Any, texts: list[str], number: int, name: str) -> Any:
     """Read a site's own tables, whatever the model needs of them."""
     tables = {text.partition("=")[0]: Path(text.partition("=")[2]) for text in texts}
-    return client_of_tables(experiment, tables, number, name)
+    return SiteData(experiment, (), number, name).of_tables(tables)
 
 
 @pytest.mark.parametrize("task", ["node", "ranking"])
@@ -199,8 +199,10 @@ def test_sites_that_split_by_themselves_learn(tmp_path: Path, task: str, caplog:
 def site(task: str, tables: dict[str, pd.DataFrame], folder: Path, **changes: Any) -> Any:
     """Read the north's tables as its node does."""
     recipe, said = recipe_of(task, dict.fromkeys(tables_of(task), "nowhere.csv"))
-    experiment = experiments.load(recipe, {**said, **KNOWN[task], **changes})
-    return client_at(experiment, [f"{key}={path}" for key, path in written(tables, folder / "n").items()], 0, "north")
+    experiment = jobs.load(recipe, {**said, **KNOWN[task], **changes})
+    return SiteData(
+        experiment, [f"{key}={path}" for key, path in written(tables, folder / "n").items()], 0, "north"
+    ).read()
 
 
 def north(task: str, **options: Any) -> dict[str, pd.DataFrame]:
@@ -238,10 +240,10 @@ def test_what_the_recipe_must_say(tmp_path: Path, task: str, changes: dict[str, 
     given = {key: value for key, value in changes.items() if value is not None}
     recipe, said = recipe_of(task, dict.fromkeys(tables_of(task), "nowhere.csv"))
     kept = {key: value for key, value in {**said, **KNOWN[task]}.items() if key not in changes}
-    experiment = experiments.load(recipe, {**kept, **given})
+    experiment = jobs.load(recipe, {**kept, **given})
     data = [f"{key}={path}" for key, path in written(north(task), tmp_path / "n").items()]
     with pytest.raises(InputError, match=message) as error:
-        client_at(experiment, data, 0, "north")
+        SiteData(experiment, data, 0, "north").read()
     assert "\n" not in str(error.value)
 
 
@@ -270,10 +272,10 @@ def test_items_are_the_same_at_every_site(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"does not fit the recipe: .*must say .*task.catalogue = "):
         site("ranking", {**tables, "items": other}, tmp_path / "other")
     recipe, said = recipe_of("ranking", {"interactions": "nowhere.csv"})
-    experiment = experiments.load(recipe, {**said, **KNOWN["ranking"]})
+    experiment = jobs.load(recipe, {**said, **KNOWN["ranking"]})
     path = str(written({"interactions": tables["interactions"]}, tmp_path / "m")["interactions"])
     with pytest.raises(InputError, match=r"--data items=FILE is missing: a table of all items, the same file at every"):
-        client_at(experiment, [path], 0, "north")
+        SiteData(experiment, [path], 0, "north").read()
     more = pd.DataFrame({"user": ["u1"], "item": ["i99"], "split": ["train"]})
     with pytest.raises(InputError, match=r"item 'i99' is not in"):
         site("ranking", {**tables, "interactions": pd.concat([tables["interactions"], more])}, tmp_path / "o")
@@ -326,7 +328,7 @@ def test_data_that_are_given_wrongly(given: list[str], message: str) -> None:
     recipe, said = recipe_of("rating", {"ratings": "nowhere.csv"})
     said["task.share"] = "nothing"
     with pytest.raises(InputError, match=message):
-        client_at(experiments.load(recipe, said), given, 0, "north")
+        SiteData(jobs.load(recipe, said), given, 0, "north").read()
 
 
 def test_a_file_may_have_a_sign_of_equality_in_its_path(tmp_path: Path) -> None:
@@ -335,7 +337,7 @@ def test_a_file_may_have_a_sign_of_equality_in_its_path(tmp_path: Path) -> None:
     recipe, said = recipe_of("rating", {"ratings": "nowhere.csv"})
     said["task.share"] = "nothing"
     path = tmp_path / "a=b" / "n" / "ratings.csv"
-    assert client_at(experiments.load(recipe, said), [str(path)], 1, "south")[0].name == "south"
+    assert SiteData(jobs.load(recipe, said), [str(path)], 1, "south").read()[0].name == "south"
 
 
 @pytest.mark.parametrize("share", ["users", "effects"])
@@ -349,11 +351,11 @@ def test_a_site_that_tells_of_users_numbers_them_as_all_sites_do(tmp_path: Path,
 
 @pytest.mark.parametrize("secret", [b"", bytes(32)])
 def test_tables_that_all_sites_have_alike_are_told_apart_by_their_fingerprints(tmp_path: Path, secret: bytes) -> None:
-    recipe = experiments.load(*recipe_of("rating", {"ratings": "nowhere.csv"}))
+    recipe = jobs.load(*recipe_of("rating", {"ratings": "nowhere.csv"}))
     for name, ids in {"one": "user\na\nb\n", "two": "user\na\nb\n", "other": "user\nb\na\n"}.items():
         (tmp_path / f"{name}.csv").write_text(ids)
     one, two, other = (
-        common_tables(recipe, ["own.csv", f"users={tmp_path / name}.csv"], secret, "run")
+        SiteData(recipe, ["own.csv", f"users={tmp_path / name}.csv"], 0, "north").common_tables(secret, "run")
         for name in ("one", "two", "other")
     )
     assert list(one) == ["users"]
@@ -368,7 +370,7 @@ def test_tables_of_users_and_items_are_numbered_by_lists_that_all_sites_have(tmp
     paths = written(tables, tmp_path / "all")
     given = {"data.ratings": str(paths["ratings"]), "data.trust": str(paths["trust"])}
     fesog = {**changes, "rounds": 2}
-    here = execute(experiments.load("fesog", {**fesog, **given}), tmp_path / "here")
+    here = execute(jobs.load("fesog", {**fesog, **given}), tmp_path / "here")
     nowhere = {"data.ratings": "nowhere.csv", "data.trust": "nowhere.csv"}
     rows = {"task.users": len(tables["users"]), "task.items": len(tables["items"])}
     data = [

@@ -10,7 +10,7 @@ import pytest
 from fedgraft import wire
 from fedgraft.contracts.data import PeerClients, Purpose
 from fedgraft.errors import InputError
-from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage.matching import CLAIMED, matched_at_sites
@@ -60,7 +60,7 @@ def here(root: Path, recipe: str, changes: dict[str, Any], run: str = "here") ->
     for key, table in zip(("ratings", "trust"), tables(), strict=True):
         table.to_csv(root / f"{key}.csv", index=False)
         paths[f"data.{key}"] = str(root / f"{key}.csv")
-    return execute(experiments.load(recipe, {**CHANGES, "runtime.workers": 0, **paths, **changes}), root / run)
+    return execute(jobs.load(recipe, {**CHANGES, "runtime.workers": 0, **paths, **changes}), root / run)
 
 
 def at_sites(root: Path, recipe: str, changes: dict[str, Any], name: str = "u"):
@@ -68,10 +68,10 @@ def at_sites(root: Path, recipe: str, changes: dict[str, Any], name: str = "u"):
     return federated(recipe, {**CHANGES, **nowhere, **changes}, given(root / "tables", name), list(CLIENTS), root)
 
 
-def loaded(**changes: Any) -> experiments.Experiment:
+def loaded(**changes: Any) -> jobs.Job:
     nowhere = {"data.ratings": "nowhere.csv", "data.trust": "nowhere.csv"}
     changes = {**{key: value for key, value in CHANGES.items() if not key.startswith("runtime.")}, **changes}
-    return experiments.load("fedacs", {**changes, "runtime.name": "sites", **nowhere})
+    return jobs.load("fedacs", {**changes, "runtime.name": "sites", **nowhere})
 
 
 @pytest.mark.parametrize(

@@ -10,11 +10,11 @@ import pytest
 from test_site_tables import FEATURES, KNOWN, at_sites, of_client, recipe_of, tables_of, written
 
 from fedgraft.errors import InputError
-from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage.run_folder import RunFolder
-from fedgraft.interface.node import plan_of
+from fedgraft.interface.plan_of import plan_of
 from helpers import site_tables
 from helpers.local_sites import LocalSites, federated
 from helpers.site_tables import CLIENTS
@@ -53,7 +53,7 @@ def lacking(name: str, at: str, other: str) -> Change:
 def both(task: str, tables: Tables, folder: Path, **changes: Any) -> tuple[dict[str, Any], dict[str, Any]]:
     """Run on one machine and at sites."""
     recipe, said = recipe_of(task, written(tables, folder / "all"))
-    here = execute(experiments.load(recipe, {**said, **changes}), folder / "here")
+    here = execute(jobs.load(recipe, {**said, **changes}), folder / "here")
     return here, at_sites(task, tables, folder / "sites", **changes)[0]
 
 
@@ -200,7 +200,7 @@ def test_bags_of_words_are_sparse_at_all_sites_where_they_are_on_one_machine(
     for key in SAME:
         assert found[key] == here[key], key
     text = RunFolder.open(tmp_path / "sites" / "run").experiment_toml()
-    assert experiments.Experiment.from_toml(text).plan.task.sparse  # type: ignore[attr-defined]
+    assert jobs.Job.from_toml(text).plan.task.sparse  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize("recipe", ["links", "node_regression"])
@@ -212,7 +212,7 @@ def test_tasks_without_classes_know_the_width(tmp_path: Path, recipe: str) -> No
     tables = {"nodes": nodes, "edges": edges}
     paths = written(tables, tmp_path / "all")
     all_of = {f"data.{key}": str(path) for key, path in paths.items()}
-    here = execute(experiments.load(recipe, {**said, **all_of}), tmp_path / "here")
+    here = execute(jobs.load(recipe, {**said, **all_of}), tmp_path / "here")
     data = [
         [f"{key}={path}" for key, path in written(of_client("node", tables, name), tmp_path / name).items()]
         for name in CLIENTS
@@ -227,7 +227,7 @@ def test_tasks_without_classes_know_the_width(tmp_path: Path, recipe: str) -> No
 def test_a_site_predicts_with_what_the_run_leaves_it(tmp_path: Path, task: str) -> None:
     tables = tables_of(task)
     recipe, said = recipe_of(task, written(tables, tmp_path / "all"))
-    execute(experiments.load(recipe, said), tmp_path / "here")
+    execute(jobs.load(recipe, said), tmp_path / "here")
     _, sites = at_sites(task, tables, tmp_path / "sites")
     own = of_client(task, tables, "north")
     nodes = own["nodes"]
@@ -244,14 +244,14 @@ def test_a_site_predicts_with_what_the_run_leaves_it(tmp_path: Path, task: str) 
 def test_the_recipe_of_the_run_says_what_was_agreed_on(tmp_path: Path) -> None:
     _, sites = at_sites("typed", tables_of("typed"), tmp_path)
     text = RunFolder.open(tmp_path / "run").experiment_toml()
-    experiment = experiments.Experiment.from_toml(text)
+    experiment = jobs.Job.from_toml(text)
     task: Any = experiment.plan.task
     assert (task.features, task.classes, task.class_names) == (4, 3, ("cat", "dog", "owl"))
     assert (task.metapaths, task.judged) == (("paper-author-paper",), "accuracy")
     assert experiment.data.features == tuple(FEATURES)
     own = sites.sites[0].own
     assert plan_of(text.encode(), own).task == task
-    other = experiments.load(*recipe_of("typed", dict.fromkeys(tables_of("typed"), "nowhere.csv")))
+    other = jobs.load(*recipe_of("typed", dict.fromkeys(tables_of("typed"), "nowhere.csv")))
     strange = other.with_changes({"task.class_names": ["cat", "dog"]})
     with pytest.raises(InputError, match=r"its \[task\] is not that of this node's recipe"):
         plan_of(text.encode(), strange)

@@ -10,7 +10,7 @@ from fedgraft import wire
 from fedgraft.contracts import ClientFailed
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.errors import BudgetError, InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.predicting.site_run import open_run
 from fedgraft.experiment.running.runner import execute, resume

@@ -14,7 +14,7 @@ from fedgraft.engine.protocol import smoothing_kinds
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.errors import BeyondLimitError, InputError
 from fedgraft.experiment.claims import claim_of
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.predicting.site_run import open_run
 from fedgraft.experiment.running.runner import execute
 from fedgraft.runtimes.federation.audit import FILE

@@ -12,7 +12,7 @@ from torch_geometric.data import HeteroData
 
 import fedgraft
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.interface import serve

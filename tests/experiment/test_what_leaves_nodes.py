@@ -10,11 +10,10 @@ from fedgraft.contracts.runtime import fingerprint
 from fedgraft.engine.protocol import transport
 from fedgraft.engine.protocol.fields import ECHO
 from fedgraft.engine.protocol.transport import ENDING, ENVELOPE, FIELDS, JOINING, leaving
-from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.running import runner
-from fedgraft.experiment.storage.client_files import read_client, write_client
+from fedgraft.experiment.storage.client_files import read_client, shard, write_client
 from fedgraft.experiment.storage.provenance import digest_of
-from fedgraft.experiment.storage.sharding import shard
 from fedgraft.runtimes.federation.envelope import Order, opened
 from helpers.local_sites import LocalSites, traffic
 
@@ -37,11 +36,11 @@ def sites_of(tmp_path, name, secrets=lambda client: bytes([client + 1]) * 32, ch
     """The recipe, and sites with files; `change` changes the shard of client 0."""
     recipe, changes = RECIPES[name]
     names = []
-    paths = shard(experiments.load(recipe, changes), tmp_path / "shards", lambda each, *_: names.append(each))
+    paths = shard(jobs.load(recipe, changes), tmp_path / "shards", lambda each, *_: names.append(each))
     if change is not None:
         file = read_client(paths[0])
         write_client(paths[0], file.number, file.name, file.task, change(file.shard))
-    experiment = experiments.load(str(tmp_path / "shards" / "recipe.toml"), {"runtime.name": "sites", "baselines": []})
+    experiment = jobs.load(str(tmp_path / "shards" / "recipe.toml"), {"runtime.name": "sites", "baselines": []})
     there = LocalSites(experiment, [[str(path)] for path in paths], names, tmp_path / "nodes")
     for client, site in enumerate(there.sites):
         site.own_secret = secrets(client)

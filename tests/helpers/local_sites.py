@@ -9,16 +9,16 @@ import pytest
 from fedgraft.contracts.runtime import fingerprint
 from fedgraft.engine.client.own_secrets import RegisteredKeys
 from fedgraft.engine.privacy.policy import Policy
-from fedgraft.experiment import experiment as experiments
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment import job as jobs
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.predicting.site_run import pack_site_run, write_site_run
 from fedgraft.experiment.running import runner
+from fedgraft.experiment.storage.client_files import shard
 from fedgraft.experiment.storage.provenance import RemoteClient
-from fedgraft.experiment.storage.sharding import shard
 from fedgraft.experiment.storage.sites import Site
 from fedgraft.interface import federated_run
 from fedgraft.interface.federated_run import joined_alike
-from fedgraft.interface.node import plan_of
+from fedgraft.interface.plan_of import plan_of
 from fedgraft.runtimes.federation.audit import FILE, AuditLog
 from fedgraft.runtimes.federation.certificates import node_key
 from fedgraft.runtimes.federation.journal import Journal
@@ -62,7 +62,7 @@ class LocalSites:
 
     def __init__(
         self,
-        experiment: Experiment,
+        experiment: Job,
         data: list[list[str]],
         names: list[str],
         root: Path,
@@ -135,7 +135,7 @@ class LocalSites:
 def federated(recipe, changes, data, names, root):
     """Run a recipe at sites; return the summary and the sites. The server's folder is root / "run"."""
     kept = {key: value for key, value in changes.items() if not key.startswith("runtime.")}
-    experiment = experiments.load(recipe, {**kept, "runtime.name": "sites", "baselines": []})
+    experiment = jobs.load(recipe, {**kept, "runtime.name": "sites", "baselines": []})
     sites = LocalSites(experiment, data, names, root / "nodes")
     return runner.execute(experiment, root / "run", sites=sites), sites
 
@@ -143,5 +143,5 @@ def federated(recipe, changes, data, names, root):
 def federated_files(recipe, changes, root):
     """The same with the files of `fedgraft shard`; the recipe is the one that it writes."""
     names = []
-    paths = shard(experiments.load(recipe, changes), root / "shards", lambda name, *_: names.append(name))
+    paths = shard(jobs.load(recipe, changes), root / "shards", lambda name, *_: names.append(name))
     return federated(str(root / "shards" / "recipe.toml"), {}, [[str(path)] for path in paths], names, root)

@@ -8,7 +8,7 @@ import torch
 
 from fedgraft.contracts.values import Halo
 from fedgraft.engine.server.halo.halo_store import HaloStore
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 
 SMALL = {
     "data.name": "blocks",

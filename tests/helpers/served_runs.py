@@ -3,7 +3,7 @@
 from pathlib import Path
 from typing import Any
 
-from fedgraft.experiment import experiment
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.running.runner import execute
 from helpers.node_runs import SMALL
 from helpers.tiny import TINY
@@ -55,5 +55,5 @@ OWN = {"user": ["ann", "ann", "ben"], "item": ["tea", "cake", "tea"], "rating": 
 def make_runs(root: Path) -> dict[str, Path]:
     """Their folders by task."""
     for task, (recipe, changes) in RUNS.items():
-        execute(experiment.load(recipe, changes), root / task)
+        execute(jobs.load(recipe, changes), root / task)
     return {task: root / task for task in RUNS}

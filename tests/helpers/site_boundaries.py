@@ -5,7 +5,7 @@ from typing import Any
 
 import pandas as pd
 
-from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.running.runner import execute, resume
 from helpers import site_tables
@@ -70,7 +70,7 @@ def here(every: dict[str, pd.DataFrame], root: Path, recipe: str, changes: dict[
     for key, table in every.items():
         table.to_csv(root / f"{key}.csv", index=False)
     return execute(
-        experiments.load(recipe, {**CHANGES, "runtime.workers": 0, "baselines": [], **paths, **changes}), root / "here"
+        jobs.load(recipe, {**CHANGES, "runtime.workers": 0, "baselines": [], **paths, **changes}), root / "here"
     )
 
 

@@ -4,8 +4,8 @@ import numpy as np
 
 from fedgraft import wire
 from fedgraft.engine.protocol.protocol import Protocol
-from fedgraft.experiment import experiment as experiments
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment import job as jobs
+from fedgraft.experiment.job import Job
 from fedgraft.testing.runs import Played
 
 ITEMS = "embeddings.items"
@@ -30,14 +30,14 @@ class SocialTrainer:
         return {name: self.trained[name] - start[name] for name in start}
 
 
-def social_run(recipe: str, rounds: int = 6, **options) -> Experiment:
+def social_run(recipe: str, rounds: int = 6, **options) -> Job:
     """A recipe on a few shops; options of the sharing method, or "section.key"."""
     changes = {key if "." in key else f"sharing.{key}": value for key, value in options.items()}
     shops = {f"data.{name}": value for name, value in SHOPS.items()}
-    return experiments.load(recipe, {**shops, "rounds": rounds, "baselines": [], "training.epochs": 3, **changes})
+    return jobs.load(recipe, {**shops, "rounds": rounds, "baselines": [], "training.epochs": 3, **changes})
 
 
-def uploads(experiment: Experiment, played: Played, round: int) -> list[dict[str, np.ndarray]]:
+def uploads(experiment: Job, played: Played, round: int) -> list[dict[str, np.ndarray]]:
     """What each client sent in a round, as the server decodes it."""
     plan = experiment.fitted(experiment.data.load(experiment.seed)).plan
     found = []

@@ -1,6 +1,6 @@
 """Whole runs of every kind of task on Ray and in Flower's simulation, and the same in this process."""
 
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running.runner import execute
 from helpers.node_runs import OFTEN, SMALL
 from helpers.tiny import TINY

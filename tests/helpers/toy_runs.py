@@ -12,7 +12,7 @@ from fedgraft.contracts import ClientFailed, Runtime
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.protocol.table import TABLE
 from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES
-from fedgraft.experiment.experiment import build
+from fedgraft.experiment.job import build
 from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.running.loops import loop_of
 from fedgraft.experiment.running.runner import execute

@@ -13,8 +13,7 @@ import pandas as pd
 import pytest
 
 from fedgraft.errors import InputError
-from fedgraft.reports.advising.candidates import CHOICES
-from fedgraft.reports.advising.questions import section_of
+from fedgraft.reports.advising.questions import CHOICES, section_of
 
 QUICK = ["runtime.workers=0", "--seeds", 2, "--out", "advice"]
 BLOCKS = ["blocks", "60kB", "data.nodes=400", "data.clients=5", "data.features=32", "rounds=12", *QUICK]

@@ -12,7 +12,7 @@ import torch
 
 import fedgraft
 from fedgraft.errors import InputError
-from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.running.runner import execute
 from helpers.tiny import TINY
 
@@ -47,7 +47,7 @@ def run():
 def test_a_run_is_what_the_command_line_would_store(run, tmp_path):
     from fedgraft.experiment.running.runner import execute
 
-    other = execute(experiments.load("fedacs", {**TINY, "task.folds": 10}), tmp_path / "run")
+    other = execute(jobs.load("fedacs", {**TINY, "task.folds": 10}), tmp_path / "run")
     assert run.summary["digest"] == other["digest"]
 
 
@@ -162,7 +162,7 @@ def test_mistakes_are_named(given, message):
 
 
 def test_an_experiment_can_be_changed_and_run():
-    ready = experiments.load("fedacs", TINY)
+    ready = jobs.load("fedacs", TINY)
     changed = fedgraft.run(ready, selector="random", progress=False)
     assert changed.summary["rounds"] == 2
     assert changed.experiment.recipe.sections["selector"]["name"] == "random"
@@ -191,7 +191,7 @@ def test_stored_tables_train_as_the_ones_that_were_given(stored):
 
     data = {"data.name": "table", "data.ratings": ratings(), "data.trust": trust(), "data.clients": 2}
     changes = {"rounds": 2, "runtime.workers": 0, "baselines": ["global_mean"], **data}
-    assert execute(experiments.load("fedacs", changes))["digest"] == stored.summary["digest"]
+    assert execute(jobs.load("fedacs", changes))["digest"] == stored.summary["digest"]
 
 
 def test_a_client_column_says_who_holds_what():
@@ -223,7 +223,7 @@ def test_own_graphs_are_stored_with_their_attributes(attributes, tmp_path):
         "nodes": {"graph", "node", *(attributes or ["weight", "size"])},
     }
     given = {**GRAPHS["overrides"], "rounds": 3, **{f"data.{name}": value for name, value in data.items()}}
-    assert execute(experiments.load("cefgl", given))["digest"] == run.summary["digest"]
+    assert execute(jobs.load("cefgl", given))["digest"] == run.summary["digest"]
 
 
 def test_graphs_of_pyg_are_stored_as_tables(tmp_path):
@@ -267,7 +267,7 @@ def test_a_run_that_cannot_begin_leaves_nothing_behind(tmp_path):
     assert tmp_path.is_dir(), "an empty folder that was there stays"
 
 
-@pytest.mark.parametrize("where", ["runtimes.processes.InProcess", "experiment.running.loops.loop_of"])
+@pytest.mark.parametrize("where", ["runtimes.workers.in_process.InProcess", "experiment.running.loops.loop_of"])
 def test_nor_does_one_that_breaks_before_its_first_checkpoint(tmp_path, monkeypatch, where):
     def broken(*_):
         raise RuntimeError("can't allocate memory")

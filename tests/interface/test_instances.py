@@ -7,7 +7,7 @@ from torch_geometric.nn import GCNConv
 
 import fedgraft
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.recipes.recipe import outside_names
 from fedgraft.interface.python_arguments import changes_of
 from fedgraft.methods.codecs.chain import Chain

@@ -12,7 +12,7 @@ from fedgraft.contracts.data import ClientTables
 from fedgraft.contracts.parts import answering
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
-from fedgraft.interface.named_tables import named_tables, spelled_out
+from fedgraft.interface.commands.predict import named_tables, spelled_out
 
 KNOWN = {"--out": True, "-o": True, "--client": True, "--help": False}
 PAIRS = "user,item\nuser-01,item-01\nnewcomer,item-02\n"

@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("cryptography", reason="the extra 'flower' is not installed")
 
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.interface.federated import keys_made_here, on_federation
 from fedgraft.runtimes.federation.making import make
 

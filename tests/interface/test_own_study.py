@@ -7,8 +7,7 @@ import pytest
 
 from fedgraft.errors import InputError
 from fedgraft.reports.studies import study_files
-from fedgraft.reports.studies.stored_results import StoredResults, write_result
-from fedgraft.reports.studies.study import load
+from fedgraft.reports.studies.study import StoredResults, load, write_result
 
 PAGE = (Path(__file__).parents[2] / "docs" / "study.md").read_text(encoding="utf-8")
 EXAMPLE = re.findall(r"```toml\n(.*?)```", PAGE, re.DOTALL)[0]

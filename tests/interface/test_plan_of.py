@@ -3,10 +3,10 @@
 import pytest
 
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.runtimes.federation.site_limits import SiteLimits
 
-node = pytest.importorskip("fedgraft.interface.node", reason="the extra 'flower' is not installed")
+node = pytest.importorskip("fedgraft.interface.plan_of", reason="the extra 'flower' is not installed")
 CHANGES = {
     "data.name": "nodes",
     "data.nodes": "nodes.csv",

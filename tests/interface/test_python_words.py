@@ -5,7 +5,7 @@ import pytest
 
 import fedgraft
 from fedgraft.errors import InputError
-from fedgraft.interface.python_words import in_python
+from fedgraft.interface.python_arguments import in_python
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from fedgraft.engine.server.ledger import PURPOSES
 from fedgraft.engine.server.run_state import FAILURES
-from fedgraft.interface.result_lines import result_lines
+from fedgraft.interface.commands.ends import result_lines
 
 SUMMARY = {
     **{"recipe": "cefgl", "dataset": "molecules", "rounds": 3, "stopped_by": "rounds", "scored": 0, "remarks": []},

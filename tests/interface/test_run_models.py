@@ -10,7 +10,7 @@ import torch
 import fedgraft
 from fedgraft.domains.labels.shared_unit import unit_of
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.recipes import discovery
 from helpers.query_tests import ASKED
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from fedgraft.errors import InputError
-from fedgraft.interface.seeds import parse_seeds
+from fedgraft.interface.seed_runs import parse_seeds
 from helpers.tiny import ARGUMENTS
 
 

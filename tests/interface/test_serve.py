@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from fedgraft.errors import InputError
-from fedgraft.experiment import experiment
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.predicting import predict
 from fedgraft.experiment.running.runner import execute
 from fedgraft.interface import serve
@@ -74,7 +74,7 @@ def test_own_tables_answer_where_the_runs_data_are_not(fedgraft, folders: dict[s
     table = {"user": rows % 17, "item": rows // 9, "rating": 1 + rows % 5, "category": rows % 4}
     pd.DataFrame(table).to_csv(tmp_path / "all.csv", index=False)
     data = {"data.name": "table", "data.ratings": str(tmp_path / "all.csv"), "data.low": 1, "data.high": 5}
-    execute(experiment.load("fedacs", {**data, "data.clients": 2, **QUICK}), copy)
+    execute(jobs.load("fedacs", {**data, "data.clients": 2, **QUICK}), copy)
     pairs = {"pairs": [{"user": "ann", "item": "tea"}, {"user": "zoe", "item": "pie"}]}
     request = {"tables": {**pairs, "data": OWN, "trust": {"user": ["ben"], "trusts": ["ann"]}}}
     there = asked(Client(serve.app(copy)), request)
@@ -156,7 +156,7 @@ def test_a_run_is_loaded_once_and_predicts_one_at_a_time(folders: dict[str, Path
     def loaded(*arguments: object) -> None:
         raise AssertionError
 
-    monkeypatch.setattr(type(experiment.load("fedacs", {}).data), "load", loaded)
+    monkeypatch.setattr(type(jobs.load("fedacs", {}).data), "load", loaded)
     at_it, let_go, most, now = threading.Event(), threading.Event(), [0], [0]
 
     def watched(*arguments: Any, **named: Any) -> pd.DataFrame:

@@ -5,10 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from fedgraft.experiment.experiment import load
-from fedgraft.experiment.storage.client_files import read_client
+from fedgraft.experiment.job import load
+from fedgraft.experiment.storage.client_files import _file_names, read_client
 from fedgraft.experiment.storage.provenance import digest_of
-from fedgraft.experiment.storage.sharding import _file_names
 from helpers.local_sites import federated_files
 from helpers.served_runs import QUESTIONS, RUNS
 from helpers.tiny import TINY
@@ -71,7 +70,7 @@ def test_what_fails_leaves_nothing(fedgraft, tmp_path: Path, monkeypatch: pytest
     def full(*_: object) -> int:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr("fedgraft.experiment.storage.sharding.write_client", full)
+    monkeypatch.setattr("fedgraft.experiment.storage.client_files.write_client", full)
     done = fedgraft("shard", "fedacs", "-o", "made/deep", *CHANGES)
     assert done.err == "error: made/deep cannot be written: No space left on device.\n"
     assert not Path("made").exists()

@@ -17,8 +17,8 @@ NAMES = sorted({*recipes(), *METHODS, *SETTINGS, *VALUES, *chain(*map(discovery.
 UNKNOWN = ["fedacss", "Oort", "trainin", "seeds", "zzz", ""]
 SCRIPT = """
 import json, sys
-from fedgraft.interface.loading import load
-from fedgraft.interface.stand_ins import stand_ins
+from fedgraft.interface.commands.options import load
+from fedgraft.interface.commands.show import stand_ins
 
 def said(name):
     try:
@@ -31,7 +31,7 @@ with stand_ins():
 """
 AFTERWARDS = """
 import fedgraft.methods
-from fedgraft.interface.stand_ins import stand_ins
+from fedgraft.interface.commands.show import stand_ins
 with stand_ins():
     from abc import ABC
     from torch import nn

@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedgraft.experiment import experiment
+from fedgraft.experiment import job as jobs
 from helpers.benchmarks import importable, load
 
 
@@ -15,7 +15,7 @@ def million():
 @pytest.mark.parametrize("name", ["multigraph", "edge"])
 def test_five_clients_have_all_edges_with_two_columns(million, tmp_path, name):
     recipe, write = million.CASES[name]
-    built = experiment.load(recipe, {**write(tmp_path, 1000), "baselines": []}).agreed()
+    built = jobs.load(recipe, {**write(tmp_path, 1000), "baselines": []}).agreed()
     graphs = [getattr(shard, "graph", shard) for shard in built.shards()]
     assert len(graphs) == million.CLIENTS
     assert {graph.edge_width for graph in graphs} == {2}

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import job as jobs
 from fedgraft.interface.cli import app
 from helpers.tiny import TINY
 
@@ -28,8 +28,8 @@ def smaller(load):
 @pytest.mark.slow
 def test_every_block_runs(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    build = smaller(experiments.build)
-    monkeypatch.setattr("fedgraft.experiment.experiment.build", build)
+    build = smaller(jobs.build)
+    monkeypatch.setattr("fedgraft.experiment.job.build", build)
     names: dict[str, object] = {}
     blocks = BLOCK.findall(PAGE.read_text(encoding="utf-8"))
     assert sum(1 for skipped, _, _ in blocks if skipped) == 2

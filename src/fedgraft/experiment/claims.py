@@ -2,17 +2,29 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
+from fedgraft.contracts import PoissonSelector
 from fedgraft.contracts.capabilities import CAPABILITIES
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.privacy.central import CentralMechanism
 from fedgraft.engine.protocol.adversaries import adversaries, replaced
 from fedgraft.engine.protocol.noise import central_noise_in, noise_in
 from fedgraft.engine.protocol.protocol import Protocol
-from fedgraft.experiment import central_claims
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.policies import joining_tells, kinds_of
 
+TRUSTED: Final = "the server"
+"""Who sees each update as it is."""
+_OUTSIDE, _TOLD = "who gets the model", "who is told who took part"
+"""Adversaries; with each of them all other clients."""
+_SECRET: Final = "each client takes part in a round by a coin of probability {share:.4g} that the server alone sees"
+_NONE: Final = "none: a client counts as a part of every round"
+_COHORTS: Final = "who took part in which round: rounds.jsonl, ledger.jsonl and reports tell the server's operator"
+_SCORES: Final = "exact scores and losses in curves, summary and reports, of clients' own examples: for the operator"
+_LOSSES: Final = "exact losses of training in rounds.jsonl and reports: for the operator"
+AGAIN: Final = "a round that is made again after a kill, in which other clients answer: it counts twice"
+_TIMES: Final = "how long rounds take: who sees that may guess how many took part"
 NEIGHBOURING = "one {unit} is in training or its part is zero"
 """What is claimed to be hidden; how many units each client has is no secret."""
 STATISTICS = "sums of statistics"
@@ -25,7 +37,51 @@ EXPERIMENTER = "scores that this machine's experimenter sees, who has all data; 
 SIMULATED = "who knows the seed: in a simulation noise follows from it"
 
 
-def claim_of(experiment: Experiment, clients: int, here: bool = True, numbers: int = 0) -> dict[str, Any] | None:
+def _central_adversaries(noise: CentralMechanism, clients: int) -> list[dict[str, Any]]:
+    """Return a row for each adversary of so many clients, as `adversaries` does: all clients but one may be with it."""
+    cohort, others = max(1, round(noise.cohort)), clients - 1
+    rows = [_row(_OUTSIDE, noise.epsilon, cohort, others)]
+    if noise.share < 1:
+        rows.append(_row(_TOLD, noise.told, cohort, others))
+    return [*rows, _row(TRUSTED, None, 1, 0, "it is trusted, and sees each update as it is")]
+
+
+def _central_noise(noise: CentralMechanism) -> dict[str, Any]:
+    """Return {"mechanism", "sampling", "trusted"} of a claim, in words."""
+    follows = ", with a clipped length that follows updates" if noise.adaptive else ""
+    return {
+        "mechanism": f"discrete Gaussian at the server{follows}",
+        "sampling": _SECRET.format(share=noise.share) if noise.share < 1 else _NONE,
+        "trusted": TRUSTED,
+    }
+
+
+def _central_part(noise: CentralMechanism) -> dict[str, Any]:
+    """Return what the sums of all rounds tell, and how their noise is made."""
+    return {
+        "what": "sums of updates that the server clips",
+        "rounds": noise.rounds,
+        "noise": noise.released.noise,
+        "clip": noise.privacy.clip,
+        "target_quantile": noise.privacy.target_quantile,
+        "share": noise.share,
+        "cohort": noise.cohort,
+        "numbers": noise.dimension,
+        "least_units": noise.least_units,
+    }
+
+
+def _operator_sees(experiment: Job) -> list[str]:
+    """Return what the operator of the server has beside the model, in words: none of it may be handed on."""
+    drawn = [_COHORTS, _TIMES] if isinstance(experiment.selector, PoissonSelector) else []
+    return [*drawn, _LOSSES if experiment.plan.at_home else _SCORES]
+
+
+def _row(adversary: str, epsilon: float | None, clients: int, together: int, why: str = "") -> dict[str, Any]:
+    return {"adversary": adversary, "epsilon": epsilon, "clients": clients, "together": together, "why": why}
+
+
+def claim_of(experiment: Job, clients: int, here: bool = True, numbers: int = 0) -> dict[str, Any] | None:
     """Return what is claimed of a recipe whose task knows the data; None where sums hold no noise.
 
     `clients` are how many there are. Where they are `here`, on one machine, noise follows from the seed: whoever runs
@@ -41,6 +97,8 @@ def claim_of(experiment: Experiment, clients: int, here: bool = True, numbers: i
     if not experiment.plan.collection.claims:
         return None
     made = (_central if privacy.central else _distributed)(experiment, clients, numbers, here)
+    # What the run told that this one begins with: the epsilons of both add.
+    start = [{"what": "the run that it begins with", "rounds": 1, "epsilon": spent["epsilon"]}] if spent else []
     uncovered = [f"{row['adversary']}: {row['why']}" for row in made["adversaries"] if row["why"]]
     return {
         "unit": privacy.unit,
@@ -51,12 +109,12 @@ def claim_of(experiment: Experiment, clients: int, here: bool = True, numbers: i
         "delta": privacy.delta + spent.get("delta", 0.0),
         "exact_scores": not experiment.plan.at_home,
         "adversaries": [_after(row, spent) for row in made["adversaries"]],
-        "parts": [*made["parts"], *_start(spent)],
+        "parts": [*made["parts"], *start],
         "not_covered": [*uncovered, *made["not_covered"]],
     }
 
 
-def _distributed(experiment: Experiment, clients: int, numbers: int, here: bool) -> dict[str, Any]:
+def _distributed(experiment: Job, clients: int, numbers: int, here: bool) -> dict[str, Any]:
     """What is claimed of the run alone where each client adds a share of the noise."""
     plan, privacy, noise = experiment.plan, experiment.plan.privacy, noise_in(experiment.plan, numbers)
     part = {
@@ -81,20 +139,20 @@ def _distributed(experiment: Experiment, clients: int, numbers: int, here: bool)
     }
 
 
-def _central(experiment: Experiment, clients: int, numbers: int, here: bool) -> dict[str, Any]:
+def _central(experiment: Job, clients: int, numbers: int, here: bool) -> dict[str, Any]:
     """The same where the server adds it."""
     noise = central_noise_in(experiment.plan, experiment.selector, clients, numbers)
     return {
         "epsilon": noise.epsilon,
         "replaced": noise.replaced,
         "delta": experiment.plan.privacy.delta,
-        "adversaries": central_claims.against(noise, clients),
-        **central_claims.described(noise),
-        "parts": [central_claims.part(noise)],
+        "adversaries": _central_adversaries(noise, clients),
+        **_central_noise(noise),
+        "parts": [_central_part(noise)],
         "not_covered": [
-            *central_claims.not_covered(experiment),
+            *_operator_sees(experiment),
             *_told(experiment),
-            SIMULATED if here else central_claims.AGAIN,
+            SIMULATED if here else AGAIN,
         ],
     }
 
@@ -104,11 +162,6 @@ def _answers(plan: Plan) -> list[dict[str, Any]]:
     if not plan.privacy.answers:
         return []
     return [{"what": "answers by randomised response", "rounds": 1, "epsilon": plan.privacy.answers}]
-
-
-def _start(spent: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """What the run told that this one begins with; the epsilons of both add."""
-    return [{"what": "the run that it begins with", "rounds": 1, "epsilon": spent["epsilon"]}] if spent else []
 
 
 def _after(row: dict[str, Any], spent: Mapping[str, Any]) -> dict[str, Any]:
@@ -126,7 +179,8 @@ def _what(plan: Plan) -> str:
 
 def sentence(claim: dict[str, Any]) -> str:
     """Return a claim in one line: what is claimed, of which neighbouring data, against whom."""
-    parts = ", ".join(f"{_times(part['rounds'])} {part['what']} {_hidden(part)}" for part in claim["parts"])
+    told = [("once" if (n := part["rounds"]) == 1 else n, part["what"], _hidden(part)) for part in claim["parts"]]
+    parts = ", ".join(" ".join(map(str, each)) for each in told)
     known = [_reached(row, claim["epsilon"]) for row in claim["adversaries"] if row["epsilon"] is not None]
     trusted = f"; {claim['trusted']} is trusted" if "trusted" in claim else ""
     against = f"against {', '.join(['other clients', *known])}{trusted}"
@@ -156,11 +210,7 @@ def _hidden(part: dict[str, Any]) -> str:
     return f"with noise {part['noise']:.4g}" if "noise" in part else f"with epsilon {part['epsilon']:g}"
 
 
-def _times(rounds: int) -> str:
-    return "once" if rounds == 1 else str(rounds)
-
-
-def _told(experiment: Experiment) -> list[str]:
+def _told(experiment: Job) -> list[str]:
     """What leaves clients beside sums with noise, in words."""
     plan, told = experiment.plan, Protocol.of(experiment.plan).tells
     words: dict[str, list[str]] = {}
@@ -173,7 +223,7 @@ def _told(experiment: Experiment) -> list[str]:
     return [f"{CAPABILITIES[word]} ({', '.join(kinds)})" for word, kinds in words.items()]
 
 
-def _cohort(experiment: Experiment) -> int:
+def _cohort(experiment: Job) -> int:
     """How many clients a round has; 0 = all."""
     clients = getattr(experiment.selector, "clients", 0)
     return clients if isinstance(clients, int) and not experiment.plan.summed else 0

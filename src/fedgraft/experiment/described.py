@@ -5,7 +5,7 @@ from typing import Any
 
 import tomli_w
 
-from fedgraft.experiment.experiment import Experiment, chosen
+from fedgraft.experiment.job import Job, chosen
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.recipe import Recipe
 
@@ -24,10 +24,10 @@ def described(recipe: str) -> str:
     return text.replace("[data]\n", f"[data]\n{head}", 1)
 
 
-def without_data(recipe: str, changes: Mapping[str, Any] | None = None, switch: str = "") -> Experiment:
+def without_data(recipe: str, changes: Mapping[str, Any] | None = None, switch: str = "") -> Job:
     """Return the experiment of a recipe with some options changed; where its data are need not be said.
 
-    `switch` as in `experiment.load`.
+    `switch` as in `job.load`.
     """
     read, changes = Recipe.read(recipe), changes or {}
     lacking = _lacking(read.changed(changes))

@@ -11,7 +11,7 @@ from fedgraft.engine.protocol.gate import Gate, Rule
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.purposes import MATCHING
 from fedgraft.errors import InputError, nearest
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.recipes import discovery
 
 SECTION = "policy"
@@ -37,20 +37,20 @@ def read_policy(path: Path) -> Policy:
     return policy
 
 
-def kinds_of(experiment: Experiment) -> list[str]:
+def kinds_of(experiment: Job) -> list[str]:
     """Return the kinds of replies that an experiment asks clients for, or would at sites where it keeps scores home."""
     plan = experiment.at_sites().plan if experiment.plan.at_home else experiment.plan
     return [*Protocol.of(plan).kinds]
 
 
-def joining_tells(experiment: Experiment) -> dict[str, str]:
+def joining_tells(experiment: Job) -> dict[str, str]:
     """Return {what a client tells as it joins, before there is a model: purpose}."""
     data = experiment.data
     columns = {"columns": "statistics"} if isinstance(data, AgreedData) else {}
     return columns | ({"ids": MATCHING} if isinstance(data, MatchedData) and data.matches else {})
 
 
-def own_policy(experiment: Experiment, policy: Policy | None = None) -> Policy:
+def own_policy(experiment: Job, policy: Policy | None = None) -> Policy:
     """Return a policy in which what is not said is that which an experiment needs, and no more.
 
     Models may be scored at clients, where that tells no more, unless the experiment keeps scores at home. Where clients
@@ -70,14 +70,14 @@ def own_policy(experiment: Experiment, policy: Policy | None = None) -> Policy:
     )
 
 
-def rules_of(experiment: Experiment, policy: Policy) -> list[Rule]:
+def rules_of(experiment: Job, policy: Policy) -> list[Rule]:
     """Return each rule of a policy beside an experiment."""
     network = str(experiment.recipe.sections.get("model", {}).get("name", ""))
-    gate = Gate(replace(experiment.plan, policy=policy))
-    return gate.rules(kinds_of(experiment), joining_tells(experiment), experiment.stopping.rounds, network)
+    kinds, joining = kinds_of(experiment), joining_tells(experiment)
+    return Gate(replace(experiment.plan, policy=policy)).rules(kinds, joining, experiment.stopping.rounds, network)
 
 
-def require_allowed(experiment: Experiment, policy: Policy, whose: str) -> None:
+def require_allowed(experiment: Job, policy: Policy, whose: str) -> None:
     """Raise `InputError` where a policy forbids something of an experiment, whatever the data are."""
     if broken := [rule for rule in rules_of(experiment, policy) if rule.beyond]:
         words = "; ".join(f"policy.{rule.name} allows {rule.allowed}, not {rule.beyond}" for rule in broken)

@@ -10,12 +10,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, overload
 
-import pandas as pd
-
-from fedgraft.contracts.data import InMemoryData
 from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.errors import InputError, Interrupted
-from fedgraft.experiment.experiment import Experiment, chosen
+from fedgraft.experiment.job import Job, chosen
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.running.warm_start import Start, start_from
 from fedgraft.experiment.storage.data_notes import without_notes
@@ -24,25 +21,28 @@ from fedgraft.experiment.storage.outside_classes import stored_experiment
 from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.interface.finished import Run
 from fedgraft.interface.progress import Progress
-from fedgraft.interface.python_arguments import changes_of, data_of, recipe_of
-from fedgraft.interface.seed_runs import Runs
-from fedgraft.interface.seeds import check_seeds, run_seeds
+from fedgraft.interface.python_arguments import (
+    changes_of,
+    data_of,
+    given_tables,
+    recipe_of,
+    with_common_tables,
+    with_stored_tables,
+)
+from fedgraft.interface.seed_runs import Runs, check_seeds, run_seeds
 from fedgraft.interface.trackers import Followed, followed
 from fedgraft.runtimes.workers.starting import leave_if_starting
 
-Follow: TypeAlias = Callable[[Progress, Experiment, Path], AbstractContextManager[Followed]]
+Follow: TypeAlias = Callable[[Progress, Job, Path], AbstractContextManager[Followed]]
 Finished = TypeVar("Finished", Run, Runs)
 
-DATA = "data"
-"""Folder inside a run's folder that holds tables which were given as DataFrames."""
-
 
 @overload
-def run(recipe: str | Path | Experiment = "fedacs", *, seeds: None = None, **choices: Any) -> Run: ...
+def run(recipe: str | Path | Job = "fedacs", *, seeds: None = None, **choices: Any) -> Run: ...
 @overload
-def run(recipe: str | Path | Experiment = "fedacs", *, seeds: Sequence[int], **choices: Any) -> Runs: ...
+def run(recipe: str | Path | Job = "fedacs", *, seeds: Sequence[int], **choices: Any) -> Runs: ...
 def run(
-    recipe: str | Path | Experiment = "fedacs",
+    recipe: str | Path | Job = "fedacs",
     *,
     data: Any = None,
     out: str | Path | None = None,
@@ -124,9 +124,7 @@ def resume(folder: str | Path, progress: bool = True, before: bool = False, roun
     return Run(folder)
 
 
-def _chosen(
-    recipe: str | Path | Experiment, changes: Mapping[str, Any], secure: bool, begin: Start | None = None
-) -> Experiment:
+def _chosen(recipe: str | Path | Job, changes: Mapping[str, Any], secure: bool, begin: Start | None = None) -> Job:
     """Return the experiment of a recipe with some options changed; `begin` is what its run begins with."""
     switch = "secure=True" if secure else ""
     return chosen(recipe_of(recipe), changes, switch, begin.findings if begin else None)
@@ -135,7 +133,7 @@ def _chosen(
 # --- running ----------------------------------------------------------------------------------------------------------
 
 
-def _run_in_temporary_folder(experiment: Experiment, run: Callable[[Path], Finished]) -> Finished:
+def _run_in_temporary_folder(experiment: Job, run: Callable[[Path], Finished]) -> Finished:
     """Return what is run in a folder that goes when nobody has that any more."""
     root = Path(tempfile.mkdtemp(prefix="fedgraft-"))
     try:
@@ -147,72 +145,31 @@ def _run_in_temporary_folder(experiment: Experiment, run: Callable[[Path], Finis
     return finished
 
 
-def _run_seeds(experiment: Experiment, seeds: Sequence[int], out: str | Path | None, progress: bool) -> Runs:
+def _run_seeds(experiment: Job, seeds: Sequence[int], out: str | Path | None, progress: bool) -> Runs:
     if out is None:
         return _run_in_temporary_folder(experiment, lambda folder: _run_seeds(experiment, seeds, folder, progress))
     say = partial(print, file=sys.stderr) if progress else (lambda line: None)
     try:
-        run_seeds(experiment, seeds, Path(out), not progress, say, _with_common_tables)
+        run_seeds(experiment, seeds, Path(out), not progress, say, with_common_tables)
     except Interrupted as error:
         raise Interrupted(f"{error}; the same call with out={str(out)!r} goes on", error.number) from error
     return Runs(out)
 
 
-def _execute(experiment: Experiment, folder: Path, progress: bool, start: Start | None, follow: Follow) -> Run:
-    frames = _given_tables(experiment)
+def _execute(experiment: Job, folder: Path, progress: bool, start: Start | None, follow: Follow) -> Run:
+    frames = given_tables(experiment)
     if frames:
         check_free(folder)
         with without_notes():  # the run, which loads them again, has those
             experiment.shards()  # what is wrong is told of the table that was given, not of a copy
     with Progress.of(experiment, quiet=not progress) as shown, follow(shown, experiment, folder) as watcher:
-        keep = _with_stored_tables if frames else None
+        keep = with_stored_tables if frames else None
         watcher.end(runner.execute(experiment, folder, watcher, keep, start=start))
     return Run(folder)
 
 
-def _label(experiment: Experiment) -> str:
+def _label(experiment: Job) -> str:
     """Return a folder's name that says what is run."""
     selector, name = experiment.recipe.sections["selector"]["name"], experiment.recipe.name
     label = name if selector == name else f"{name}-{selector}"
     return label.replace(":", ".").replace("/", ".") or "run"
-
-
-def _given_tables(experiment: Experiment) -> dict[str, pd.DataFrame]:
-    return experiment.data.tables() if isinstance(experiment.data, InMemoryData) else {}
-
-
-def _with_stored_tables(experiment: Experiment, run_folder: RunFolder) -> Experiment:
-    """Return the experiment with all tables given in memory written to the run's folder and read there."""
-    with without_notes():  # told before
-        frames = _given_tables(experiment)
-    paths = {f"data.{key}": run_folder.path_for(f"{DATA}/{key}.parquet") for key in frames}
-    for (key, frame), path in zip(frames.items(), paths.values(), strict=True):
-        _store_table(frame, path, f"data.{key}")
-    return experiment.with_changes(paths)
-
-
-def _with_common_tables(experiment: Experiment, folder: Path) -> Experiment:
-    """Return the experiment with all tables given in memory written to the folder of all seeds and read there."""
-    if not (frames := _given_tables(experiment)):
-        return experiment
-    with without_notes():
-        experiment.shards()
-    paths = {f"data.{key}": (folder / DATA / f"{key}.parquet").resolve() for key in frames}
-    for (key, frame), path in zip(frames.items(), paths.values(), strict=True):
-        new = path.with_name(path.name + ".new")
-        _store_table(frame, new, f"data.{key}")
-        if path.exists() and path.read_bytes() != new.read_bytes():
-            new.unlink()
-            raise InputError(f"{folder} holds runs with another table data.{key}, see {path}. Choose another folder.")
-        new.replace(path)
-    return experiment.with_changes({name: str(path) for name, path in paths.items()})
-
-
-def _store_table(frame: pd.DataFrame, path: Path, parameter: str) -> None:
-    """RunFolder as Parquet, which wants one type a column: ids of several types become the text that they stand for."""
-    mixed = {str(c): frame[c].map(str, na_action="ignore") for c in frame if frame[c].dtype == object}
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        frame.assign(**mixed).to_parquet(path, index=False)
-    except (OSError, ValueError, TypeError) as error:  # Arrow's errors are ValueErrors and TypeErrors
-        raise InputError(f"{parameter} cannot be stored in {path}: {error}.") from error

@@ -10,10 +10,10 @@ from fedgraft.engine.privacy.options import CLIENT
 from fedgraft.engine.protocol.noise import central_noise_in, noise_in
 from fedgraft.engine.server.limits import Limits
 from fedgraft.errors import InputError, require
-from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.claims import claim_of
 from fedgraft.experiment.described import without_data
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.recipes.recipe import parse_override
 
 
@@ -45,7 +45,7 @@ def claimed(recipe: str, changes: Sequence[str], sizes: Sizes = NONE) -> dict[st
     """
     changed = dict(map(parse_override, changes))
     try:
-        experiment, missing = experiments.load(recipe, changed), None
+        experiment, missing = jobs.load(recipe, changed), None
     except InputError as error:  # of the data, if nothing else is wrong
         experiment, missing = without_data(recipe, changed), error
     if not experiment.plan.collection.claims:
@@ -66,7 +66,7 @@ def claimed(recipe: str, changes: Sequence[str], sizes: Sizes = NONE) -> dict[st
     return {"recipe": recipe, "without_data": False, **_of_data(experiment.fitted(shards), shards)}
 
 
-def _of_data(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Any]:
+def _of_data(experiment: Job, shards: Sequence[Any]) -> dict[str, Any]:
     """What is claimed with these data, and what it costs."""
     plan, clients, units = experiment.plan, len(shards), _units(experiment, shards)
     _check(experiment, units, clients)
@@ -82,7 +82,7 @@ def _of_data(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Any]:
     return {"claim": claim, "costs": costs, "warnings": warnings(experiment, units, noise)}
 
 
-def _of_sizes(experiment: Experiment, sizes: Sizes) -> dict[str, Any]:
+def _of_sizes(experiment: Job, sizes: Sizes) -> dict[str, Any]:
     """The same of data that are not at hand; what is sent down depends on them, and is not said."""
     if wanted := _wanted(experiment, sizes):
         raise InputError(f"A claim without data needs {' '.join(wanted)}, too.")
@@ -97,7 +97,7 @@ def _of_sizes(experiment: Experiment, sizes: Sizes) -> dict[str, Any]:
     return {"claim": claim, "costs": costs, "warnings": warnings(experiment, units, noise)}
 
 
-def _wanted(experiment: Experiment, sizes: Sizes) -> list[str]:
+def _wanted(experiment: Job, sizes: Sizes) -> list[str]:
     """The options that must say what is not known of data, with what they say."""
     plan = experiment.plan
     counted = "statistics are added up" if plan.summed else "parameters the model has"
@@ -109,27 +109,27 @@ def _wanted(experiment: Experiment, sizes: Sizes) -> list[str]:
     return wanted
 
 
-def _clients(experiment: Experiment) -> int:
+def _clients(experiment: Job) -> int:
     """How many clients the options of the data say that there are; 0 = they do not."""
     said = getattr(experiment.data, "clients", 0)
     return said if isinstance(said, int) else 0
 
 
-def _check(experiment: Experiment, units: int, clients: int) -> None:
+def _check(experiment: Job, units: int, clients: int) -> None:
     """Raise `InputError` for a claim that cannot be kept with so many units, or clients."""
     plan = experiment.plan
     plan.privacy.check_units(units)
     plan.collection.check_clients(clients)
 
 
-def _noise(experiment: Experiment, clients: int, numbers: int = 0) -> Mechanism | CentralMechanism:
+def _noise(experiment: Job, clients: int, numbers: int = 0) -> Mechanism | CentralMechanism:
     """The noise of a sum, of clients or of the server."""
     if experiment.plan.privacy.central:
         return central_noise_in(experiment.plan, experiment.selector, clients, numbers)
     return noise_in(experiment.plan, numbers)
 
 
-def _costs(experiment: Experiment, noise: Mechanism | CentralMechanism, units: int, clients: int) -> dict[str, Any]:
+def _costs(experiment: Job, noise: Mechanism | CentralMechanism, units: int, clients: int) -> dict[str, Any]:
     if isinstance(noise, CentralMechanism):
         return {"units": units, "clients": clients, "clients_a_round": noise.cohort}
     bits = noise.bits(units)
@@ -137,7 +137,7 @@ def _costs(experiment: Experiment, noise: Mechanism | CentralMechanism, units: i
     return {"units": units, "clients": clients, "bits_per_number": bits, up: -(-noise.dimension * bits // 8)}
 
 
-def warnings(experiment: Experiment, units: int, noise: Mechanism | CentralMechanism) -> list[str]:
+def warnings(experiment: Job, units: int, noise: Mechanism | CentralMechanism) -> list[str]:
     """Return where little is to be gained, none where all is well."""
     units = round(noise.cohort) if isinstance(noise, CentralMechanism) else units
     if units >= noise.least_units:
@@ -150,7 +150,7 @@ def warnings(experiment: Experiment, units: int, noise: Mechanism | CentralMecha
     ]
 
 
-def _units(experiment: Experiment, shards: Sequence[Any]) -> int:
+def _units(experiment: Job, shards: Sequence[Any]) -> int:
     """How many units there are."""
     plan = experiment.plan
     if not plan.privacy.of_examples:

@@ -17,7 +17,6 @@ from typing import Annotated, Any
 import click
 import typer
 from click.shell_completion import CompletionItem
-from rich.text import Text
 from typer.core import TyperGroup
 
 from fedgraft.errors import (
@@ -33,8 +32,7 @@ from fedgraft.errors import (
     unknown,
 )
 from fedgraft.experiment.recipes.recipe_files import recipes
-from fedgraft.interface.commands.options import SETTINGS, messages
-from fedgraft.interface.loading import load
+from fedgraft.interface.commands.options import SETTINGS, load, say
 from fedgraft.runtimes.workers import signals
 
 FAILED, BAD_INPUT, BUDGET_TOO_SMALL, BY_SIGNAL = 1, 2, 3, 128
@@ -43,7 +41,7 @@ COMMANDS = (
     *("run", "resume", "predict", "export", "serve", "compare", "report", "study", "advise", "list", "show", "recipe"),
     *("shard", "federation", "node", "policy", "privacy", "attack", "audit", "trust"),
 )
-"""Every command, and the module of `interface.commands` that holds it as `app`."""
+"""Every command, and the module of `interface.commands` that holds it: its function of that name, or its `app`."""
 
 
 TAKE_RECIPES = ("run", "show", "shard")
@@ -85,7 +83,11 @@ class Commands(TyperGroup):
         """Return a command; None for a name that is none."""
         if cmd_name not in COMMANDS:
             return None
-        command = typer.main.get_command(load(_module(cmd_name)).app)
+        module = load(_module(cmd_name))
+        if (made := getattr(module, "app", None)) is None:
+            made = typer.Typer(**SETTINGS)
+            made.command()(getattr(module, cmd_name))
+        command = typer.main.get_command(made)
         command.name = cmd_name
         return command
 
@@ -203,7 +205,7 @@ def _first_line(command: str) -> str:
 def _fail(error: Exception, code: int) -> None:
     text = str(error).strip()
     lines = text.split("\n") if isinstance(error, AllClientsFailedError) else [text]  # a line for each client
-    messages.print(Text.assemble(("error:", "red"), " ", "\n".join(map(printable, lines))))
+    say("\n".join(map(printable, lines)), "error:")
     sys.exit(code)
 
 

@@ -10,8 +10,8 @@ from typing import Any, Final
 from fedgraft.engine.plan import HOME
 from fedgraft.engine.privacy.secure_sum import SIGNED_KEYS
 from fedgraft.errors import InputError, MachineError
-from fedgraft.experiment.experiment import Experiment, chosen, load
-from fedgraft.experiment.recipes.findings import Finding
+from fedgraft.experiment.job import Job, chosen, load
+from fedgraft.experiment.recipes.options import Finding
 from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.recipes.server_choices import FEDERATION_S
 from fedgraft.experiment.running import portable, runner
@@ -35,7 +35,7 @@ def run_on(
     """Run a recipe at the nodes of a federation, show its progress, and return the summary.
 
     The data and the task are the federation's; the run's `folder` is on this machine, which is the server's. `switch`
-    as in `experiment.load`.
+    as in `job.load`.
     """
     federation = FederationFolder.read(path)
     experiment = on_federation(recipe, overrides, federation, switch)
@@ -54,7 +54,7 @@ def resume_on(run_folder: RunFolder, before: bool, quiet: bool = False) -> dict[
 
 @contextmanager
 def _followed(
-    federation: FederationFolder, experiment: Experiment, folder: Path, quiet: bool
+    federation: FederationFolder, experiment: Job, folder: Path, quiet: bool
 ) -> Iterator[tuple[Progress, Nodes]]:
     """Enter with what shows a run, and the nodes of its federation."""
     if len(federation.keyless()) == len(federation.clients):
@@ -74,14 +74,12 @@ def is_federated(run_folder: RunFolder) -> bool:
     return FEDERATION in run_folder.environment()
 
 
-def on_federation(
-    recipe: str, overrides: Mapping[str, Any], federation: FederationFolder, switch: str = ""
-) -> Experiment:
+def on_federation(recipe: str, overrides: Mapping[str, Any], federation: FederationFolder, switch: str = "") -> Job:
     """Return a recipe as a federation runs it: on its data, with its task, at its nodes.
 
     Clients score models there, which the ledger counts, unless an override or the recipe says otherwise. The
     federation's own recipe says every option, and so does not, but where no score leaves a client. `switch`, as in
-    `experiment.load`, changes nothing of the federation's.
+    `job.load`, changes nothing of the federation's.
     """
     for key in overrides:
         if key.partition(".")[0] in FEDERATION_S:

@@ -11,14 +11,14 @@ from fedgraft.engine.protocol.codes import LOG as LOG_REFUSED
 from fedgraft.engine.protocol.codes import POLICY, RECIPE
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import FedgraftError, InputError, RefusedError
-from fedgraft.experiment.experiment import Experiment, load
+from fedgraft.experiment.job import Job, load
 from fedgraft.experiment.predicting.site_run import pack_site_run
 from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.matching import CLAIMED, cross_client_nodes, matched_at_sites, read_told, write_told
 from fedgraft.experiment.storage.provenance import RemoteClient
 from fedgraft.experiment.storage.sites import PUBLISHED
-from fedgraft.interface.node import plan_of
+from fedgraft.interface.plan_of import plan_of
 from fedgraft.runtimes.federation.folders import FederationFolder
 from fedgraft.runtimes.federation.journal import FORGET
 from fedgraft.runtimes.federation.link import Link
@@ -39,7 +39,7 @@ HAND_OVER_SECONDS: Final = 60.0
 """How long nodes are waited for that are to be given the trained model."""
 
 
-def joined_alike(experiment: Experiment, runtime: NodesRuntime) -> Experiment:
+def joined_alike(experiment: Job, runtime: NodesRuntime) -> Job:
     """Wait until the nodes have joined; return the experiment with data read by what they agree on.
 
     Where they must agree first, from what each publishes, or edges between them are to be joined, by what each claims,
@@ -67,7 +67,7 @@ def joined_alike(experiment: Experiment, runtime: NodesRuntime) -> Experiment:
     return experiment.after(neighbours=cross_client_nodes(members.told)) if members.told else experiment
 
 
-def lasting(experiment: Experiment, own: Experiment) -> Experiment:
+def lasting(experiment: Job, own: Job) -> Job:
     """Return the experiment with noise for the rounds of the nodes' own recipe where these are more, as nodes make it.
 
     Codes of a sum have bits by its noise, so that both ends must know it.
@@ -120,8 +120,8 @@ class Nodes:
 
     @contextmanager
     def joined(
-        self, experiment: Experiment, run: str, count: int | None = None
-    ) -> Iterator[tuple[Experiment, Runtime, Sequence[Any]]]:
+        self, experiment: Job, run: str, count: int | None = None
+    ) -> Iterator[tuple[Job, Runtime, Sequence[Any]]]:
         """Enter once the nodes have joined, with an experiment that says how all read their data."""
         folder, names = self._folder, self._folder.clients[:count]
         roster = None if folder.insecure or self._link else _Roster(folder, len(names))
@@ -145,7 +145,7 @@ class Nodes:
             _keep_heads(heads, {names[client]: head.hex() for client, head in runtime.members.heads.items()})
             runtime.close()
 
-    def leave(self, experiment: Experiment, state: RunState, summary: Mapping[str, Any]) -> None:
+    def leave(self, experiment: Job, state: RunState, summary: Mapping[str, Any]) -> None:
         """Give every node the model that the run leaves its client."""
         runtime, names, folder = self._runtime, self._folder.clients, self._folder.server / AUDITS
         assert runtime is not None, "joined before"
@@ -166,7 +166,7 @@ class Nodes:
         return {}
 
 
-def _beside_own(experiment: Experiment, folder: FederationFolder, code: str) -> str:
+def _beside_own(experiment: Job, folder: FederationFolder, code: str) -> str:
     """Return what a node with the federation's own recipe says of another one; "" where it takes it.
 
     A node tells no words. Most sites have the recipe that lies here, so that the operator need not ask them.

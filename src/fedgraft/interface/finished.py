@@ -13,20 +13,18 @@ import torch
 
 from fedgraft.contracts.abilities.predicting import PredictingTask
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.predicting.export import export, exported
 from fedgraft.experiment.predicting.predict import embeddings, predict
 from fedgraft.experiment.predicting.site_run import load_run
 from fedgraft.experiment.recipes.units import human_bytes, human_failures, human_seconds
 from fedgraft.experiment.storage.finished_run import FinishedRun, load_model
 from fedgraft.experiment.storage.outside_classes import stored_experiment
-from fedgraft.interface.python_words import python_words
-from fedgraft.reports.figures import figures
-from fedgraft.reports.figures.choice_figures import why_chosen
-from fedgraft.reports.figures.curve_figures import score
+from fedgraft.interface.python_arguments import python_words
+from fedgraft.reports.figures import choice_figures, curve_figures, figures
 from fedgraft.reports.pages.html_report import write_report
-from fedgraft.reports.stored.choices import is_explained
 from fedgraft.reports.stored.comparison import shown_score
+from fedgraft.reports.stored.orders import is_explained
 from fedgraft.reports.stored.stored_runs import StoredRun, baselines_of
 from fedgraft.tables.table_files import Given
 
@@ -91,8 +89,8 @@ class Run(Represented):
         return self._stored.ledger.copy()
 
     @cached_property
-    def experiment(self) -> Experiment:
-        """Experiment that was run."""
+    def experiment(self) -> Job:
+        """Job that was run."""
         return stored_experiment(self._stored.run_folder)
 
     @cached_property
@@ -236,11 +234,11 @@ class Run(Represented):
             target: the validation score for "bytes to target"; None = the best, worsened by 0.2 %.
         """
         drawn = figures.every([self._stored], target)
-        return [*drawn, why_chosen(self._stored)] if is_explained(self._stored) else drawn
+        return [*drawn, choice_figures.why_chosen(self._stored)] if is_explained(self._stored) else drawn
 
     def plot(self, against: str = "rounds") -> go.Figure:
         """Plot scores, inline in a notebook, against "rounds", "bytes", "seconds", "simulated_seconds" or "flops"."""
-        return score([self._stored], against)
+        return curve_figures.score([self._stored], against)
 
     def report(
         self,

@@ -16,7 +16,7 @@ from rich.text import Text
 from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import printable
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.recipes.units import human_bytes, human_seconds
 from fedgraft.experiment.running.baseline_scores import STAGE
 
@@ -51,7 +51,7 @@ class Progress:
         self._waiting: threading.Timer | None = None
 
     @classmethod
-    def of(cls, experiment: Experiment, quiet: bool = False, rounds: int | None = None) -> "Progress":
+    def of(cls, experiment: Job, quiet: bool = False, rounds: int | None = None) -> "Progress":
         """Make the watcher for a run of this experiment; with other `rounds` than it says, if given."""
         stopping, clients = experiment.stopping, int(experiment.recipe.sections["data"].get("clients") or 0)
         task = experiment.plan.task

@@ -3,7 +3,7 @@
 import inspect
 from typing import Any
 
-from fedgraft.experiment.predicting.thresholds import thresholds_of
+from fedgraft.experiment.predicting.predict import thresholds_of
 from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.interface.json_tables import MEMBERS
 

@@ -13,9 +13,9 @@ from typing import Any
 from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import missing_extra, unknown
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.running.recorder import Watcher
-from fedgraft.reports.pages.settings import flat
+from fedgraft.reports.pages.outcome import flat
 from fedgraft.reports.stored.stored_runs import after_local_steps, baselines_of
 
 LOG = logging.getLogger("fedgraft.trackers")
@@ -42,7 +42,7 @@ class Tracker:
     close: Callable[[], object]
 
 
-def tensorboard(experiment: Experiment, folder: Path) -> Tracker:
+def tensorboard(experiment: Job, folder: Path) -> Tracker:
     """TensorBoard: event files in the run's folder, `tensorboard --logdir runs`."""
     from torch.utils.tensorboard import SummaryWriter
 
@@ -56,7 +56,7 @@ def tensorboard(experiment: Experiment, folder: Path) -> Tracker:
     return Tracker(track, writer.close)
 
 
-def mlflow(experiment: Experiment, folder: Path) -> Tracker:
+def mlflow(experiment: Job, folder: Path) -> Tracker:
     """MLflow: a run in the experiment and at the place that MLFLOW_EXPERIMENT_NAME and MLFLOW_TRACKING_URI say."""
     library = import_module("mlflow")
     library.start_run(run_name=folder.name)
@@ -66,7 +66,7 @@ def mlflow(experiment: Experiment, folder: Path) -> Tracker:
     return Tracker(lambda figures, round: library.log_metrics(dict(figures), step=round), library.end_run)
 
 
-def wandb(experiment: Experiment, folder: Path) -> Tracker:
+def wandb(experiment: Job, folder: Path) -> Tracker:
     """Weights & Biases: a run of the project WANDB_PROJECT, "fedgraft" by default; WANDB_MODE=offline keeps it here."""
     library, project = import_module("wandb"), os.environ.get("WANDB_PROJECT", "fedgraft")
     options = {"config": dict(experiment.recipe.sections), "settings": library.Settings(silent=True)}
@@ -74,7 +74,7 @@ def wandb(experiment: Experiment, folder: Path) -> Tracker:
     return Tracker(lambda figures, round: run.log(dict(figures), step=round), run.finish)
 
 
-TRACKERS: dict[str, Callable[[Experiment, Path], Tracker]] = {
+TRACKERS: dict[str, Callable[[Job, Path], Tracker]] = {
     "tensorboard": tensorboard,
     "mlflow": mlflow,
     "wandb": wandb,
@@ -140,7 +140,7 @@ def figures_of(row: Row) -> dict[str, float]:
 @contextmanager
 def followed(
     first: Watcher,
-    experiment: Experiment,
+    experiment: Job,
     folder: Path,
     names: Sequence[str] = (),
     callbacks: Sequence[Callable[[Row], object]] = (),

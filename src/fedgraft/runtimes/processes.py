@@ -6,7 +6,6 @@ from typing import Any
 
 from fedgraft.contracts import Runtime, RuntimeOptions
 from fedgraft.errors import require
-from fedgraft.runtimes.workers.in_process import InProcess
 
 
 @dataclass(frozen=True)
@@ -33,4 +32,6 @@ class Processes(RuntimeOptions):
 
     def start(self, plan: Any, shards: Sequence[Any]) -> Runtime:
         """Start the processes."""
+        from fedgraft.runtimes.workers.in_process import InProcess  # whoever reads options alone needs no engine
+
         return InProcess(plan, shards, self.workers, self.threads)

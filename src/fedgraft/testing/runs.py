@@ -11,7 +11,7 @@ from fedgraft.engine.plan import Plan
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.engine.server.run_state import RunState
-from fedgraft.experiment.experiment import Experiment, build
+from fedgraft.experiment.job import Job, build
 from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.running.loops import loop_of
 from fedgraft.experiment.running.summary import summarise
@@ -25,7 +25,7 @@ Tamper = Callable[[str, int, int, Reply], Reply]
 """Replaces a reply: (kind of the request, round, client, reply) -> reply."""
 
 
-def toy(**sections: Any) -> Experiment:
+def toy(**sections: Any) -> Job:
     """Return a small experiment: five clients of 20, 40, 60, 20 and 40 training points, everybody trains.
 
     `sections` are those of the recipe that are others.
@@ -119,7 +119,7 @@ class Played:
 
 
 def play(
-    experiment: Experiment,
+    experiment: Job,
     make: MakeRuntime = here,
     tamper: Tamper | None = None,
     deadline_seconds: float | None = None,

@@ -13,7 +13,7 @@ from fedgraft.engine.plan import Plan
 from fedgraft.engine.protocol.codes import CODES
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.run_state import RunState
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.testing.comparison import travelled
 from fedgraft.testing.laws import Law, Laws, check, expect
 from fedgraft.testing.runs import SGD, MakeRuntime, Played, Reply, here, play, toy
@@ -262,7 +262,7 @@ def _fingerprints(remembered: Mapping[int, bytes]) -> dict[int, bytes]:
 @contextmanager
 def _remembering(case: Case) -> Iterator[tuple[Plan, Runtime]]:
     """A runtime of five clients that remember, and its plan."""
-    experiment: Experiment = toy(**REMEMBERING)
+    experiment: Job = toy(**REMEMBERING)
     shards: Sequence[Any] = experiment.shards()
     runtime = case.make(experiment.plan, shards)
     try:

@@ -8,7 +8,7 @@ import numpy as np
 
 from fedgraft.contracts import ServerOptimizer
 from fedgraft.engine.server.run_state import RunState
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.testing.comparison import same, travelled
 from fedgraft.testing.form import check_form
 from fedgraft.testing.laws import Law, Laws, check, expect
@@ -30,7 +30,7 @@ class Case:
         """The server optimiser."""
         return self.cls(**self.options)
 
-    def toy(self) -> Experiment:
+    def toy(self) -> Job:
         """Return a toy experiment with it."""
         name = f"{self.cls.__module__}:{self.cls.__qualname__}"
         return toy(server_optimizer={"name": name, **self.options}, rounds=6)

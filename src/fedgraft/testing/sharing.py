@@ -11,7 +11,7 @@ from fedgraft import contracts, wire
 from fedgraft.contracts.capabilities import CAPABILITIES
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.run_state import RunState
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.testing.comparison import same, travelled
 from fedgraft.testing.form import check_form
 from fedgraft.testing.laws import Law, Laws, check, expect
@@ -31,7 +31,7 @@ class Case:
     options: dict[str, Any] = field(default_factory=dict)
     data: str = LINES
 
-    def toy(self, **sections: Any) -> Experiment:
+    def toy(self, **sections: Any) -> Job:
         """Return a toy experiment with this method."""
         section = {"name": f"{self.cls.__module__}:{self.cls.__qualname__}", **self.options}
         return toy(**{"sharing": section, "data": {"name": self.data}, **sections})

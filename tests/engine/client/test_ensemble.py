@@ -4,7 +4,7 @@ import numpy as np
 import torch
 
 from fedgraft.engine.client.ensemble import ensemble_of
-from fedgraft.experiment import experiment
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.predicting.site_run import open_run
 from fedgraft.experiment.running.runner import execute
 from fedgraft.methods.models.gin import GIN
@@ -42,7 +42,7 @@ def test_others_differ_where_they_say_and_the_own_model_stays():
 
 def test_a_finished_run_answers_with_what_it_was_scored_with(tmp_path):
     """Both models of each client's best round; the summary's accuracy is theirs."""
-    summary = execute(experiment.load("cefgl", TINY), tmp_path / "run")
+    summary = execute(jobs.load("cefgl", TINY), tmp_path / "run")
     run = open_run(tmp_path / "run")
     answerers = set()
     for client, name in enumerate(run.names):

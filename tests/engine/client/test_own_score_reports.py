@@ -4,7 +4,7 @@ import pytest
 
 from fedgraft import wire
 from fedgraft.engine.protocol.protocol import Protocol
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from helpers.toy_runs import looped
 
 SHOPS = {

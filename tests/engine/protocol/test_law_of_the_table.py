@@ -25,7 +25,7 @@ from fedgraft.engine.server.exchange import Exchange
 from fedgraft.engine.server.ledger import Ledger
 from fedgraft.engine.server.sums.masked_exchange import MaskedExchange
 from fedgraft.errors import ClientError
-from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.policies import own_policy
 from fedgraft.nn.clipped_gradients import each_gradient
 from fedgraft.runtimes.federation.nodes_runtime import NodesRuntime
@@ -69,7 +69,7 @@ class Asking:
         if graphs:
             root.mkdir(exist_ok=True)
             write_tu(root, graphs=40)
-        experiment = experiments.load(recipe, {**COMMON, **RECIPES[recipe], **MODES[mode], **graphs})
+        experiment = jobs.load(recipe, {**COMMON, **RECIPES[recipe], **MODES[mode], **graphs})
         shards = list(experiment.data.load(experiment.seed))
         shards[1] = change(shards[1])
         experiment = experiment.fitted(shards)

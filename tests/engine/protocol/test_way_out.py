@@ -11,7 +11,7 @@ from fedgraft.engine.privacy.policy import Policy
 from fedgraft.engine.protocol.gate import Gate
 from fedgraft.errors import AllClientsFailedError, BeyondLimitError, InputError
 from fedgraft.experiment.described import without_data
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running import runner
 from fedgraft.wire import Message
 from helpers.toy_runs import run, toy

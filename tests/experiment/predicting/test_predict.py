@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from fedgraft.errors import InputError
-from fedgraft.experiment import experiment
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.running.runner import execute
 from helpers.tiny import TINY
@@ -36,7 +36,7 @@ def test_answers_keep_the_questions_and_say_who_answered_and_from_what(finished_
     assert found["basis"][1].startswith("user new to")
     assert "item" in found["basis"][2]
     assert "new" in found["basis"][2]
-    names = {shard.name for shard in experiment.load("fedacs", TINY).data.load(1)}
+    names = {shard.name for shard in jobs.load("fedacs", TINY).data.load(1)}
     assert set(found["client"]) <= names
 
 
@@ -48,7 +48,7 @@ def test_an_answer_does_not_depend_on_what_else_is_asked(finished_run: Path) -> 
 
 
 def test_a_column_names_the_client(finished_run: Path) -> None:
-    names = [shard.name for shard in experiment.load("fedacs", TINY).data.load(1)]
+    names = [shard.name for shard in jobs.load("fedacs", TINY).data.load(1)]
     assert ask(finished_run, PAIRS.assign(client=[2, 0, 1]))["client"].tolist() == [names[2], names[0], names[1]]
     with pytest.raises(InputError, match=r"No client named 'nowhere'"):
         ask(finished_run, PAIRS.assign(client="nowhere"))
@@ -98,7 +98,7 @@ def test_own_data_have_the_columns_of_the_runs_own_table(tmp_path: Path) -> None
         "data.clients": 2,
         **{key: value for key, value in TINY.items() if not key.startswith("data.")},
     }
-    execute(experiment.load("fedacs", changes), tmp_path / "run")
+    execute(jobs.load("fedacs", changes), tmp_path / "run")
     asked = pd.DataFrame({"user": [3, 99], "item": [4, 4]})
     assert ask(tmp_path / "run", asked)["basis"].tolist() == ["known user and item", "user new to the client"]
     own = pd.DataFrame({"who": [1, 2], "what": [4, 5], "stars": [9, 8]})
@@ -190,7 +190,7 @@ def test_a_data_set_without_abilities_is_asked_in_the_words_of_its_task(
     finished_run: Path, own: pd.DataFrame, tmp_path: Path
 ) -> None:
     changes = {**TINY, "data.name": "helpers.plain_data:PlainShops", "rounds": 4}
-    execute(experiment.load("fedacs", changes), tmp_path / "run")
+    execute(jobs.load("fedacs", changes), tmp_path / "run")
     PAIRS.to_csv(tmp_path / "pairs.csv", index=False)
     pd.testing.assert_frame_equal(ask(tmp_path / "run", tmp_path / "pairs.csv"), ask(finished_run, PAIRS))
     with pytest.raises(InputError, match=r"^own is not for task 'rating', which takes no table of one client's own\.$"):

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from fedgraft.errors import InputError
-from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.running.runner import execute
 from helpers import site_tables
@@ -39,7 +39,7 @@ def ran(folder: Path, then: dict[str, pd.DataFrame], **changes: Any) -> Path:
     for name, table in then.items():
         table.to_csv(folder / f"{name}.csv", index=False)
     changes = {**QUICK, "data.name": "nodes", "model.name": "multigraph", "model.hidden": [8, 8], **given, **changes}
-    execute(experiments.load("fedais", {**changes, "rounds": 2, "selector.clients": 1}), folder / "run")
+    execute(jobs.load("fedais", {**changes, "rounds": 2, "selector.clients": 1}), folder / "run")
     return folder / "run"
 
 

@@ -12,7 +12,7 @@ import pytest
 import fedgraft
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.errors import InputError
-from fedgraft.experiment import experiment
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.predicting.site_run import open_run
 from fedgraft.experiment.running.runner import execute
@@ -39,7 +39,7 @@ OUT = ["client", "node", "class", "probability"]
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("nodes") / "run"
-    execute(experiment.load("fedais", BLOCKS), folder)
+    execute(jobs.load("fedais", BLOCKS), folder)
     return folder
 
 
@@ -56,7 +56,7 @@ def tables(tmp_path_factory: pytest.TempPathFactory) -> Path:
     papers.to_csv(folder / "papers.csv", index=False)
     cites.to_csv(folder / "cites.csv", index=False)
     given = {"data.name": "nodes", "data.nodes": str(folder / "papers.csv"), "data.edges": str(folder / "cites.csv")}
-    execute(experiment.load("fedais", {**given, **COLUMNS, **QUICK, "selector.clients": 2}), folder / "run")
+    execute(jobs.load("fedais", {**given, **COLUMNS, **QUICK, "selector.clients": 2}), folder / "run")
     return folder
 
 
@@ -200,7 +200,7 @@ def test_a_part_has_the_columns_of_the_runs_own_tables(tables: Path, tmp_path: P
 
 def test_a_part_of_sparse_features_need_not_say_what_is_zero(tmp_path: Path) -> None:
     changes = {**BLOCKS, "data.sparse": True, "data.features": 30, "rounds": 1}
-    execute(experiment.load("fedlocal", changes), tmp_path / "run")
+    execute(jobs.load("fedlocal", changes), tmp_path / "run")
     own = pd.DataFrame({"node": ["a", "b"], "3": [1, None], "17": [None, 1]})
     none = pd.DataFrame({"source": [], "target": []})
     asked = {"nodes": pd.DataFrame({"node": ["a", "b", "c"], "3": [None, None, 1]})}

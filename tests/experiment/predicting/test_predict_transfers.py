@@ -8,7 +8,7 @@ import pytest
 
 from fedgraft.domains.nodes.reading.transfers import OwnTransfers
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.running.runner import execute
 from fedgraft.interface import serve

@@ -10,7 +10,7 @@ import torch
 
 import fedgraft
 from fedgraft.errors import InputError
-from fedgraft.experiment import experiment
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.predicting.site_run import open_run
 from fedgraft.experiment.running.runner import execute
@@ -50,7 +50,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         given = {f"data.{option}": names for option, names in paths.items()}
-        execute(experiment.load("rafhgl", {**given, **QUICK}), folder / "run")
+        execute(jobs.load("rafhgl", {**given, **QUICK}), folder / "run")
     return folder / "run"
 
 
@@ -59,7 +59,7 @@ def links(*rows: tuple[str, str, str, str]) -> pd.DataFrame:
 
 
 def test_paths_of_tables_are_kept(run: Path) -> None:
-    kept = experiment.Experiment.from_toml(RunFolder.open(run).experiment_toml())
+    kept = jobs.Job.from_toml(RunFolder.open(run).experiment_toml())
     assert kept.recipe.sections["data"]["nodes"] == {
         kind: str(run.parent / f"{kind}.csv") for kind in ("paper", "author", "venue")
     }
@@ -116,7 +116,7 @@ def test_where_features_are_made_a_new_node_needs_edges(tmp_path: Path) -> None:
         f"data.{option}": {name: str(tmp_path / file) for name, file in names.items()}
         for option, names in paths.items()
     }
-    execute(experiment.load("rafhgl", {**given, **QUICK}), tmp_path / "run")
+    execute(jobs.load("rafhgl", {**given, **QUICK}), tmp_path / "run")
     nodes = pd.DataFrame({"node": ["x", "p4"]})
     edges = links(("paper", "x", "author", "a4"), ("venue", "1", "paper", "x"))
     found = predict(tmp_path / "run", {"nodes": nodes, "edges": edges})

@@ -8,7 +8,7 @@ import pandas as pd
 import pytest
 
 from fedgraft.errors import InputError
-from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.predicting.site_run import open_run, write_site_run
 from fedgraft.experiment.running import runner
@@ -49,7 +49,7 @@ def case(request, tmp_path_factory):
     root = tmp_path_factory.mktemp("sites")
     recipe, changes = CASES[request.param]
     summary, sites = federated_files(recipe, changes, root)
-    here = runner.execute(experiments.load(recipe, changes), root / "here")
+    here = runner.execute(jobs.load(recipe, changes), root / "here")
     return request.param, root, summary, sites, here
 
 

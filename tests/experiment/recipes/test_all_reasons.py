@@ -7,8 +7,8 @@ import pytest
 
 from fedgraft.errors import InputError
 from fedgraft.experiment.described import without_data
-from fedgraft.experiment.experiment import load
-from fedgraft.experiment.recipes.findings import Finding, UnsuitedError
+from fedgraft.experiment.job import load
+from fedgraft.experiment.recipes.options import Finding, UnsuitedError
 
 NOISE = {"privacy.unit": "node", "privacy.epsilon": 4.0, "privacy.delta": 1e-5}
 

@@ -6,7 +6,7 @@ import pytest
 
 from fedgraft.errors import InputError
 from fedgraft.experiment.described import without_data
-from fedgraft.experiment.experiment import Experiment, chosen, load
+from fedgraft.experiment.job import Job, chosen, load
 from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.recipes.recipe_files import recipes
 from fedgraft.experiment.running.runner import execute
@@ -31,7 +31,7 @@ SMALL = {
 """Tiny data for recipes of every task; rafhgl learns whom to choose, and its sampler may share arrays."""
 
 
-def secured(recipe: str) -> Experiment | str:
+def secured(recipe: str) -> Job | str:
     """A recipe with the switch on, or why there is none."""
     try:
         return without_data(recipe, switch=SWITCH)

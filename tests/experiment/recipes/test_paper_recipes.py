@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 import fedgraft
-from fedgraft.experiment import experiment
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.described import described
 from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.recipes.recipe_files import recipes
@@ -112,7 +112,7 @@ def said(name: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("name", PRINTED)
 def test_every_printed_number_is_said_and_is_what_runs(name: str) -> None:
-    given, resolved = said(name), tomllib.loads(experiment.load(name, {"data.root": "."}).to_toml())
+    given, resolved = said(name), tomllib.loads(jobs.load(name, {"data.root": "."}).to_toml())
     for option, (value, where) in PRINTED[name].items():
         assert given[option] == value, f"{option}, which {where} prints"
         section, _, key = option.partition(".")
@@ -161,5 +161,5 @@ def test_a_study_s_cells_say_the_data_that_they_are_run_on(name: str) -> None:
     assert splits
     for (split, method), cell in splits.items():
         common = {**known.common_to(split), "data.root": ".", "model.name": cell.model}
-        ours = experiment.load(known.recipe_for(split.data), common)
+        ours = jobs.load(known.recipe_for(split.data), common)
         assert known.experiment(split.data, method, common).data == ours.data, cell.key

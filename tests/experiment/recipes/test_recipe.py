@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.recipe import Recipe, outside_names, override, parse_override, renamed
 from fedgraft.experiment.recipes.recipe_files import recipes

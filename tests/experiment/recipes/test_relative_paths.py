@@ -9,8 +9,7 @@ import tomli_w
 
 import fedgraft
 from fedgraft.errors import InputError
-from fedgraft.experiment.recipes.recipe_files import read_file
-from fedgraft.experiment.recipes.relative_paths import from_here, whole, whole_text
+from fedgraft.experiment.recipes.recipe_files import from_here, read_file, whole, whole_text
 from helpers.two_shops import OPTIONS, PAIRS, ratings
 
 SHORT = {"rounds": 2, "training.schedule": "constant", "selector.name": "all"}

@@ -5,7 +5,7 @@ from dataclasses import fields
 import pytest
 
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import Experiment, load
+from fedgraft.experiment.job import Job, load
 from fedgraft.experiment.recipes import server_choices
 from fedgraft.experiment.recipes.sections import METHODS, SETTINGS, VALUES
 
@@ -46,7 +46,7 @@ def own():
 
 def check(changes, own, allow=()):
     """Hold a server's recipe, as it arrives at a node, against the own one."""
-    theirs = Experiment.from_toml(load("fedais", {**OWN, **changes}).to_toml())
+    theirs = Job.from_toml(load("fedais", {**OWN, **changes}).to_toml())
     server_choices.check(theirs.recipe.sections, own.recipe.sections, allow)
     server_choices.check_told(theirs.selector, own.selector, allow)
 

@@ -4,7 +4,7 @@ from importlib import resources
 import pytest
 
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.recipes.moved_options import MOVED, where
 from fedgraft.experiment.recipes.sections import STAGES
 from fedgraft.experiment.recipes.upgrading import upgraded

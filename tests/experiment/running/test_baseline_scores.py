@@ -7,7 +7,7 @@ import torch
 from fedgraft.contracts.scores import add
 from fedgraft.contracts.values import SCORED_SPLITS as SPLITS
 from fedgraft.errors import FedgraftError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.running import baseline_scores
 from fedgraft.experiment.running.baseline_scores import scores

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from fedgraft.experiment.running import data_table
-from fedgraft.experiment.running.data_table import described
+from fedgraft.experiment.running import raw_data
+from fedgraft.experiment.running.raw_data import described
 
 
 @dataclass
@@ -31,7 +31,7 @@ def test_examples_are_counted_by_split_and_by_class():
 
 
 def test_without_classes_or_with_very_many_there_are_sizes_alone(monkeypatch):
-    monkeypatch.setattr(data_table, "MOST_CLASSES", 2)
+    monkeypatch.setattr(raw_data, "MOST_CLASSES", 2)
     table = described([A, B])
     assert table is not None
     assert (table["classes"], table["clients"][0]["classes"]) == ([], [])

@@ -3,7 +3,7 @@
 import pytest
 
 from fedgraft.engine.server.run_state import RunState
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running.runner import execute, resume
 from helpers.killed_runs import Killed
 

@@ -16,8 +16,8 @@ from scipy import sparse
 
 from fedgraft import wire
 from fedgraft.contracts.data import Shards
-from fedgraft.experiment.experiment import load
-from fedgraft.experiment.running import baseline_scores, raw_data
+from fedgraft.experiment.job import load
+from fedgraft.experiment.running import raw_data
 from fedgraft.experiment.running.raw_data import raw_data_bytes
 from helpers.toy_runs import toy
 
@@ -139,12 +139,12 @@ def test_of_much_only_zlib_is_asked(monkeypatch):
 def test_it_is_counted_once_and_kept(tmp_path, monkeypatch):
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     shards = toy().data.load(1)
-    first = baseline_scores.raw_data(shards)
+    first = raw_data.raw_data(shards)
     assert first == raw_data_bytes(shards)
-    monkeypatch.setattr(baseline_scores, "raw_data_bytes", None)
-    assert baseline_scores.raw_data(shards) == first
+    monkeypatch.setattr(raw_data, "raw_data_bytes", None)
+    assert raw_data.raw_data(shards) == first
     with pytest.raises(TypeError):
-        baseline_scores.raw_data(toy().data.load(2))
+        raw_data.raw_data(toy().data.load(2))
 
 
 def test_of_many_clients_whose_data_are_made_when_used_it_is_not_known(monkeypatch):
@@ -152,4 +152,4 @@ def test_of_many_clients_whose_data_are_made_when_used_it_is_not_known(monkeypat
     assert isinstance(made, Shards)
     assert raw_data_bytes(made) > 0
     monkeypatch.setattr(Shards, "KEPT", 3)
-    assert baseline_scores.raw_data(made) is raw_data_bytes(made) is None
+    assert raw_data.raw_data(made) is raw_data_bytes(made) is None

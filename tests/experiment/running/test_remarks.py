@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from fedgraft.domains.labels.metric_classes import METRICS
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running.baseline_scores import constant
 from fedgraft.experiment.running.remarks import remarks, survival
 from fedgraft.methods.losses.cross_entropy import CrossEntropy

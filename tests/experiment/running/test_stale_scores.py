@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running.remarks import stale_scores
 from fedgraft.experiment.running.runner import execute
 from helpers.tiny import TINY

@@ -7,7 +7,7 @@ import pytest
 
 import fedgraft
 from fedgraft.errors import Interrupted
-from fedgraft.experiment import experiment
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.running.runner import execute, resume
 from helpers.tiny import TINY
@@ -35,13 +35,13 @@ def given(sharing):
 def stopped(tmp_path, sharing):
     """The folder of a run that was stopped after two of four rounds."""
     with pytest.raises(Interrupted):
-        execute(experiment.load("fedacs", given(sharing)), tmp_path / "stopped", Stop(2))
+        execute(jobs.load("fedacs", given(sharing)), tmp_path / "stopped", Stop(2))
     return tmp_path / "stopped"
 
 
 @pytest.mark.parametrize("sharing", ["fedavg", "fedper"])
 def test_its_best_model_so_far_answers_as_that_of_a_run_of_so_many_rounds(tmp_path, stopped, caplog, sharing):
-    execute(experiment.load("fedacs", {**given(sharing), "rounds": 2}), tmp_path / "whole")
+    execute(jobs.load("fedacs", {**given(sharing), "rounds": 2}), tmp_path / "whole")
     with caplog.at_level(logging.WARNING):
         found = predict(stopped, {"pairs": PAIRS})
     assert "has not finished: its model is the best of 2 rounds" in caplog.text

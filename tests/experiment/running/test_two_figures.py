@@ -5,7 +5,7 @@ import re
 import pytest
 
 from fedgraft.errors import FedgraftError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running import baseline_scores
 from fedgraft.experiment.running.raw_data import raw_data_bytes
 from fedgraft.experiment.running.runner import execute

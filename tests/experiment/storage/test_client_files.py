@@ -14,10 +14,11 @@ from scipy import sparse
 
 from fedgraft import wire
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.storage import client_files, disk
-from fedgraft.experiment.storage.client_files import PACKAGES, client_at, read_client, write_client
+from fedgraft.experiment.storage.client_files import PACKAGES, read_client, write_client
 from fedgraft.experiment.storage.provenance import digest_of
+from fedgraft.experiment.storage.sites import SiteData
 from fedgraft.methods.data.blocks import Blocks
 from fedgraft.methods.data.catalogue import Catalogue
 from fedgraft.methods.data.ciao import Ciao
@@ -320,24 +321,24 @@ def recipe():
 
 
 def test_a_file_is_its_clients(file: Path, recipe, shard) -> None:
-    found, digest = client_at(recipe, [str(file)], 0, "part-0")
+    found, digest = SiteData(recipe, [str(file)], 0, "part-0").read()
     assert digest == digest_of(found) == digest_of(shard)
     for number, name in ((1, "part-0"), (0, "part-1")):
         with pytest.raises(InputError, match=r"part.data is of client 0, 'part-0'; this node is that of client"):
-            client_at(recipe, [str(file)], number, name)
+            SiteData(recipe, [str(file)], number, name).read()
 
 
 def test_a_file_must_fit_the_recipe(file: Path, recipe, shard) -> None:
     with pytest.raises(InputError, match=r"holds data for task 'node'; the recipe is for 'rating'"):
-        client_at(load("fedacs", TINY), [str(file)], 0, "part-0")
+        SiteData(load("fedacs", TINY), [str(file)], 0, "part-0").read()
     unfitted = load("fedais", NODE)
     with pytest.raises(
         InputError, match=r"part.data does not fit the recipe: .* must say task.features = \d+, .*task.class"
     ):
-        client_at(unfitted, [str(file)], 0, "part-0")
+        SiteData(unfitted, [str(file)], 0, "part-0").read()
     write_client(file, 0, "part-0", "node", replace(shard, features=shard.features[:, 1:]))
     with pytest.raises(InputError, match=r"does not fit the recipe: task.features = \d+, but the data have \d+"):
-        client_at(recipe, [str(file)], 0, "part-0")
+        SiteData(recipe, [str(file)], 0, "part-0").read()
 
 
 @pytest.mark.parametrize(
@@ -350,7 +351,7 @@ def test_a_file_must_fit_the_recipe(file: Path, recipe, shard) -> None:
 )
 def test_what_a_site_cannot_give(recipe, given: list[str], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        client_at(recipe, given, 0, "part-0")
+        SiteData(recipe, given, 0, "part-0").read()
 
 
 def test_one_client_has_some_rows_of_tables_of_users_and_items(tmp_path: Path) -> None:
@@ -359,6 +360,6 @@ def test_one_client_has_some_rows_of_tables_of_users_and_items(tmp_path: Path) -
     fitted = made.fitted(shards)
     for number, shard in enumerate(shards):
         write_client(tmp_path / "a.data", number, shard.name, "rating", shard)
-        assert client_at(fitted, [str(tmp_path / "a.data")], number, shard.name)[1] == digest_of(shard)
+        assert SiteData(fitted, [str(tmp_path / "a.data")], number, shard.name).read()[1] == digest_of(shard)
     with pytest.raises(InputError, match=r"task.users must be >= \d+, as these data have ids up to"):
-        client_at(fitted.with_changes({"task.users": 3}), [str(tmp_path / "a.data")], number, shard.name)
+        SiteData(fitted.with_changes({"task.users": 3}), [str(tmp_path / "a.data")], number, shard.name).read()

@@ -95,7 +95,7 @@ def test_what_a_start_that_was_killed_leaves_is_begun_again(tmp_path, monkeypatc
         "storage.run_folder.folders.make",
         "storage.run_folder.disk.replace",
         "running.runner._begin",
-        "running.runner._loaded",
+        "running.settled.matched_here",
     ],
 )
 def test_a_start_that_fails_leaves_all_as_it_was(tmp_path, monkeypatch, there, error, where):
@@ -122,7 +122,7 @@ def test_what_somebody_puts_there_meanwhile_stays(tmp_path, monkeypatch):
             (tmp_path / "a" / "run" / name).write_text("mine")
         raise BudgetError("too poor")
 
-    monkeypatch.setattr("fedgraft.experiment.running.runner._loaded", disturbed)
+    monkeypatch.setattr("fedgraft.experiment.running.settled.matched_here", disturbed)
     with pytest.raises(BudgetError):
         execute(toy(), tmp_path / "a" / "run")
     left = {path for path, kind in content(tmp_path / "a" / "run").items() if kind is not None}

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage.provenance import RemoteClient, check_clients, check_options, digest_of, origin_of

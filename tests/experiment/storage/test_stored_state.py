@@ -10,7 +10,7 @@ from typing_extensions import TypeAliasType
 
 from fedgraft.engine.server.run_state import POINT
 from fedgraft.errors import InputError, Interrupted
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage import run_folder
 from fedgraft.experiment.storage.finished_run import FinishedRun

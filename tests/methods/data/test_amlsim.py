@@ -10,7 +10,7 @@ from fedgraft.domains.nodes.base.partitions import by_hash
 from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
 from fedgraft.domains.nodes.reading.transfers import read_transfers
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.methods.data.amlsim import Amlsim
 from fedgraft.testing.data import node_shards_are_sound
 from helpers.toy_transfers import write_transfers

@@ -7,7 +7,7 @@ import pytest
 from scipy import sparse
 
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.methods.baselines.node_mean import NodeMean
 from fedgraft.methods.baselines.node_ridge import NodeRidge
 from fedgraft.methods.data.movies import Movies, read_movies

@@ -6,7 +6,7 @@ import pytest
 from fedgraft.domains.graphs.tu_files import read_set
 from fedgraft.domains.graphs.tu_sets import GROUPS
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.recipes import discovery
 from fedgraft.methods.data.tu import TU
 from helpers.toy_graphs import write_tu

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running.runner import execute
 from fedgraft.methods.models.mlp import MLP
 from fedgraft.methods.tasks.node import Node

@@ -10,7 +10,7 @@ from fedgraft.contracts import Batch, Outcome, Stage, Timing, View
 from fedgraft.contracts.abilities.tasks import HaloTask
 from fedgraft.contracts.facts import TaskFacts
 from fedgraft.errors import InputError
-from fedgraft.experiment import experiment
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.methods.samplers.fedgraph import FedGraph, principal
@@ -223,7 +223,7 @@ def test_the_recipe_gives_equal_runs_also_when_it_is_stopped_and_resumed(tmp_pat
             if row.round == 2:
                 raise KeyboardInterrupt
 
-    built = experiment.load("fedgraph", BLOCKS)
+    built = jobs.load("fedgraph", BLOCKS)
     for name in ("one", "two"):
         execute(built, tmp_path / name)
     with pytest.raises(KeyboardInterrupt):
@@ -240,7 +240,7 @@ def test_the_recipe_gives_equal_runs_also_when_it_is_stopped_and_resumed(tmp_pat
 
 def test_the_score_is_validations_whatever_the_selector_sees(tmp_path):
     fedacs = {"selector.name": "fedacs", "selector.clients": "ucb", "selector.score_split": "test", "rounds": 1}
-    execute(experiment.load("fedgraph", {**BLOCKS, **fedacs}), tmp_path / "run")
+    execute(jobs.load("fedgraph", {**BLOCKS, **fedacs}), tmp_path / "run")
     state, _ = RunFolder.open(tmp_path / "run").load()
     last = state.curve[-1]
     assert state.sampler["score"] == last["validation"] != last["test"] == state.selector["score"]
@@ -248,14 +248,14 @@ def test_the_score_is_validations_whatever_the_selector_sees(tmp_path):
 
 @pytest.mark.parametrize(("model", "hidden"), [("sage", [8]), ("gcn", [8]), ("sage", [8, 8, 4])])
 def test_a_number_is_sent_for_each_convolution_of_the_model(model, hidden):
-    built = experiment.load("fedgraph", {**BLOCKS, "model.name": model, "model.hidden": hidden, "rounds": 2})
+    built = jobs.load("fedgraph", {**BLOCKS, "model.name": model, "model.hidden": hidden, "rounds": 2})
     assert built.plan.sampler.layers == built.recipe.sections["sampler"]["layers"] == len(hidden)
     assert execute(built)["rounds"] == 2
 
 
 def test_a_number_of_layers_that_the_model_has_not_is_refused_before_any_data_are_loaded():
     with pytest.raises(InputError, match=r"^FedGraph\.layers must be 2 as the model has, or 0; got 3\.$"):
-        experiment.load("fedgraph", {**BLOCKS, "sampler.layers": 3})
+        jobs.load("fedgraph", {**BLOCKS, "sampler.layers": 3})
 
 
 def test_a_task_that_draws_no_neighbours_is_sent_a_number_that_it_has_no_use_for():
@@ -264,7 +264,7 @@ def test_a_task_that_draws_no_neighbours_is_sent_a_number_that_it_has_no_use_for
 
 
 def test_the_task_refuses_another_number_of_layers():
-    built = experiment.load("fedgraph", BLOCKS)
+    built = jobs.load("fedgraph", BLOCKS)
     shards = built.data.load(1)
     task = built.fitted(shards).plan.task
     data, model = task.prepare(shards[0], {}), built.fitted(shards).plan.build_model().module

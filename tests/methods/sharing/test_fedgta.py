@@ -8,7 +8,7 @@ import pytest
 from fedgraft.contracts import LocalGraph, Update
 from fedgraft.contracts.facts import TaskFacts
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.methods.sharing.fedgta import FedGTA, confidence
 from fedgraft.wire.layouts import Layout
 from helpers.toy_runs import run, same

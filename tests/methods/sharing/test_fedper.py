@@ -4,7 +4,7 @@ import pytest
 from fedgraft import wire
 from fedgraft.contracts import Update
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import Experiment, build
+from fedgraft.experiment.job import Job, build
 from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.methods.sharing.fedper import FedPer
 from helpers.toy_runs import remembered, run, same, toy
@@ -45,7 +45,7 @@ def test_by_default_the_last_layers_of_both_tasks_are_private():
     assert {name.split(".")[1] for name in graph.plan.first} == {"0"}
     rating = build(Recipe("rating", {**sections, "data": {"name": "shops"}, "model": {"name": "gcn"}}))
     assert set(rating.plan._initial) - set(rating.plan.first) == {"out.weight", "out.bias"}
-    assert Experiment.from_toml(graph.to_toml()).plan.sharing == graph.plan.sharing
+    assert Job.from_toml(graph.to_toml()).plan.sharing == graph.plan.sharing
 
 
 def test_something_must_be_left_to_share():

@@ -13,7 +13,7 @@ from fedgraft.engine import unchanged
 from fedgraft.engine.server.rounds.averaging import scored_model
 from fedgraft.engine.server.rounds.broadcast import Broadcast
 from fedgraft.errors import ClientError, InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.methods.sharing.fedsage_plus import FROZEN, FedSagePlus

@@ -4,7 +4,7 @@ import pytest
 from fedgraft import wire
 from fedgraft.contracts import Update
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import build
+from fedgraft.experiment.job import build
 from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.methods.sharing.fedstar import FedStar
 from helpers.toy_runs import remembered, run, same, toy

@@ -9,7 +9,7 @@ import torch
 from fedgraft.contracts import LocalGraph, Update
 from fedgraft.contracts.facts import TaskFacts
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.methods.sharing.fedtad import FedTAD, alikeness, joined, reliability
 from fedgraft.wire.layouts import Layout
 from helpers.toy_runs import run, same

@@ -12,7 +12,7 @@ from fedgraft.contracts import Linear, Regression, Update
 from fedgraft.contracts.facts import TaskFacts
 from fedgraft.domains.closed_form import PENALTIES, nearest_means, packed, ridge, unpacked
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.methods.sharing.ridge import Ridge
 from fedgraft.testing.runs import play, toy
 from fedgraft.wire.layouts import Layout

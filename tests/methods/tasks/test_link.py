@@ -15,7 +15,7 @@ from fedgraft.domains.links.queries import PairQuery
 from fedgraft.domains.links.shards import codes_of, whole
 from fedgraft.domains.nodes.base.shards import cut
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running.runner import execute
 from fedgraft.methods.data.blocks import Blocks
 from fedgraft.methods.inputs.raw_features import RawFeatures

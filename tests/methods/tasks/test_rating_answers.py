@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from fedgraft.errors import InputError
-from fedgraft.experiment import experiment
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.methods.models.gcn import GCN
@@ -73,7 +73,7 @@ def test_answers_say_what_is_new():
 
 def test_answers_for_test_pairs_have_the_rmse_of_the_summary(finished_run: Path):
     store = RunFolder.open(finished_run)
-    run = experiment.Experiment.from_toml(store.experiment_toml())
+    run = jobs.Job.from_toml(store.experiment_toml())
     squares = []
     for number, shard in enumerate(run.data.load(run.seed)):
         rows = shard.rows("test")

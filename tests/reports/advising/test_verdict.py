@@ -4,9 +4,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from fedgraft.reports.advising.candidates import LOCAL, Candidate
-from fedgraft.reports.advising.limits import TIME, WORK, Limit, StoppedError
-from fedgraft.reports.advising.questions import ALONE, TOGETHER, Job
+from fedgraft.reports.advising.cells import TIME, WORK, Limit, StoppedError
+from fedgraft.reports.advising.questions import ALONE, LOCAL, TOGETHER, Candidate, Trial
 from fedgraft.reports.advising.verdict import FEDERATE, KEEP_APART, Row, judge
 
 FIRST, SECOND, THIRD = (Candidate(name, name, "") for name in ("first", "second", "third"))
@@ -72,9 +71,9 @@ def test_a_gain_within_the_spread_is_none():
 
 def test_what_was_left_out_is_said_with_its_limit():
     missing = {
-        Job(TOGETHER, "second", 1, "", SECOND): WORK,
-        Job(TOGETHER, "third", 1, "", THIRD): TIME,
-        Job(ALONE, "first's model", 3, LOCAL, FIRST): TIME,
+        Trial(TOGETHER, "second", 1, "", SECOND): WORK,
+        Trial(TOGETHER, "third", 1, "", THIRD): TIME,
+        Trial(ALONE, "first's model", 3, LOCAL, FIRST): TIME,
     }
     verdict = judge(QUESTION, [together(FIRST, 0.8, 0.81, 0.8), APART], missing)
     assert verdict.sentence.endswith("Not tried within --work: second. Not tried within --minutes: third.")

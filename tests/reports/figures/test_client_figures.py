@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fedgraft.errors import InputError
-from fedgraft.experiment import experiment
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.predicting.site_run import open_run
 from fedgraft.experiment.running.runner import execute
@@ -35,7 +35,7 @@ TINY = {
 @pytest.fixture(scope="module")
 def graph_run(tmp_path_factory):
     folder = tmp_path_factory.mktemp("graphs") / "run"
-    execute(experiment.load("cefgl", TINY), folder)
+    execute(jobs.load("cefgl", TINY), folder)
     return StoredRun(folder)
 
 

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from fedgraft.reports.pages.settings import differences, written
+from fedgraft.reports.pages.outcome import differences, written
 from fedgraft.reports.stored.stored_runs import open_runs
 from helpers.fake_runs import write_run
 

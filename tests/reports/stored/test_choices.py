@@ -7,7 +7,7 @@ import pytest
 from fedgraft.engine.server.loop.choosing import MOST_EXPLAINED
 from fedgraft.errors import InputError
 from fedgraft.reports.figures.choice_figures import why_chosen
-from fedgraft.reports.stored.choices import LAST_ROUNDS, agent_choices, is_explained, term_means
+from fedgraft.reports.stored.orders import LAST_ROUNDS, agent_choices, is_explained, term_means
 from fedgraft.reports.stored.stored_runs import StoredRun
 from helpers.explained_runs import explained, of
 from helpers.fake_runs import write_run

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import ttest_rel
 
-from fedgraft.reports.stored.intervals import holm, p_value
+from fedgraft.reports.stored.comparison import holm, p_value
 
 
 def test_a_worked_example():

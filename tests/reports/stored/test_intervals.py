@@ -4,7 +4,7 @@ import math
 
 import pytest
 
-from fedgraft.reports.stored.intervals import interval
+from fedgraft.reports.stored.comparison import interval
 
 
 def test_an_interval_is_student_s():

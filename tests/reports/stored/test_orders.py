@@ -5,7 +5,7 @@ from itertools import pairwise
 import pandas as pd
 import pytest
 
-from fedgraft.experiment import experiment
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.running.runner import execute
 from fedgraft.reports.stored.orders import COMMUNICATION, TRAINING, UNHEARD, WAITING, orders, seconds_by_state
 from fedgraft.reports.stored.stored_runs import StoredRun
@@ -90,9 +90,7 @@ def test_orders_follow_a_probe():
 def run_with(folder, **changes):
     """A finished run of three clients, of whom one is slow."""
     given = {**TINY, "rounds": 6, "clock.devices": DEVICES, "selector.name": "all"}
-    execute(
-        experiment.load("fedacs", {**given, **{key.replace("__", "."): each for key, each in changes.items()}}), folder
-    )
+    execute(jobs.load("fedacs", {**given, **{key.replace("__", "."): each for key, each in changes.items()}}), folder)
     return StoredRun(folder)
 
 

@@ -9,7 +9,7 @@ from rich.console import Console
 
 import fedgraft
 from fedgraft.errors import InputError
-from fedgraft.interface.result_lines import result_lines
+from fedgraft.interface.commands.ends import result_lines
 from fedgraft.reports.figures.curve_figures import score
 from fedgraft.reports.pages.page_tables import page_tables
 from fedgraft.reports.stored.comparison import render

@@ -9,7 +9,7 @@ import pytest
 from rich.console import Console
 
 from fedgraft.errors import InputError
-from fedgraft.reports.stored.intervals import interval
+from fedgraft.reports.stored.comparison import interval
 from fedgraft.reports.stored.seed_groups import group_rows, grouped, open_named, render
 from helpers.fake_runs import write_run
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fedgraft.reports.studies.claims import end_of, fewer
-from fedgraft.reports.studies.page import tables
+from fedgraft.reports.studies.layouts import tables
 from fedgraft.reports.studies.study import Cell, Split
 from helpers.small_studies import STUDY
 

@@ -8,7 +8,7 @@ from fedgraft.errors import InputError
 from fedgraft.reports.figures import figure_style
 from fedgraft.reports.studies import cost_figures
 from fedgraft.reports.studies.cells import PanelRuns
-from fedgraft.reports.studies.page import write_page
+from fedgraft.reports.studies.layouts import write_page
 from fedgraft.reports.studies.study import Cell, Split
 from helpers.small_studies import OURS, PLAIN, STUDY
 

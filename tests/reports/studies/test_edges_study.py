@@ -1,6 +1,6 @@
 """Study edges: its recipes are as they come, every set, cut and control is there, and a client alone trains."""
 
-from fedgraft.experiment.experiment import load as load_experiment
+from fedgraft.experiment.job import load as load_experiment
 from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.reports.studies.running import each_alone
 from fedgraft.reports.studies.study import load

@@ -2,7 +2,7 @@
 
 import math
 
-from fedgraft.reports.studies.markdown import figures, spread, table
+from fedgraft.reports.studies.cells import figures, spread, table
 
 
 def test_a_table_has_a_line_a_row():

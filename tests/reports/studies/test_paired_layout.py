@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from fedgraft.reports.studies.claims import ends_at, rounds_to
-from fedgraft.reports.studies.page import tables
+from fedgraft.reports.studies.layouts import tables
 from fedgraft.reports.studies.study import Cell, Split
 from fedgraft.reports.studies.tables import paired
 from helpers.small_studies import STUDY, run

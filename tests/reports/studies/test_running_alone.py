@@ -6,7 +6,7 @@ import pytest
 
 from fedgraft.errors import InputError
 from fedgraft.reports.studies import running, study_files
-from fedgraft.reports.studies.page import tables
+from fedgraft.reports.studies.layouts import tables
 from fedgraft.reports.studies.study import Study
 
 PANEL = {"title": "Alone", "data": ["molecules"], "partitions": [""], "clients": [2], "paper": {}}

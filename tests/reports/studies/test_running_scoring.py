@@ -2,7 +2,7 @@
 
 import pytest
 
-from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.running.runner import execute_on
 from fedgraft.reports.studies.running import scoring_bytes
 
@@ -24,7 +24,7 @@ MOLECULES = {"data.name": "molecules", "data.clients": 3, "data.graphs": 20}
 def test_it_is_what_the_ledger_counts(recipe, changes):
     totals, predicted = {}, {}
     for at in ("server", "clients"):
-        made = experiments.load(recipe, {**SMALL, **changes, "evaluation.at": at})
+        made = jobs.load(recipe, {**SMALL, **changes, "evaluation.at": at})
         shards = made.shards()
         made = made.fitted(shards)
         summary = execute_on(made, shards, {})

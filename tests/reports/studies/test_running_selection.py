@@ -1,7 +1,7 @@
 """What a selector takes is measured, and changes nothing."""
 
 from fedgraft.contracts import ProbingSelector
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.experiment.running.runner import execute_on
 from fedgraft.reports.studies.running import timed
 

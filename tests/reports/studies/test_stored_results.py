@@ -9,7 +9,7 @@ import pytest
 
 from fedgraft.errors import InputError
 from fedgraft.experiment.storage import disk
-from fedgraft.reports.studies.stored_results import PACKED, StoredResults, packed, unpacked, write_result
+from fedgraft.reports.studies.study import PACKED, StoredResults, packed, unpacked, write_result
 
 RESULTS = {
     "cells/a-seed1.json": {"test": 0.1 + 0.2, "curve": [[0, None, 1e-17], [1, 5, -0.0]], "client": {"é": 2**70}},

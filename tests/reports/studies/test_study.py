@@ -16,12 +16,11 @@ import pytest
 import scipy.io
 
 from fedgraft.errors import InputError, MachineError
-from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import job as jobs
 from fedgraft.reports.studies import running, study, study_files
-from fedgraft.reports.studies.page import tables, write_page
+from fedgraft.reports.studies.layouts import tables, write_page
 from fedgraft.reports.studies.processes import Call, Write
-from fedgraft.reports.studies.stored_results import StoredResults
-from fedgraft.reports.studies.study import Cell, Split, Study, panel_cells
+from fedgraft.reports.studies.study import Cell, Split, StoredResults, Study, panel_cells
 
 TINY = Study(
     name="tiny",
@@ -353,7 +352,7 @@ def test_the_studies_that_come_with_fedgraft_name_what_exists():
         kinds = {(c.split.data if found.sets else first, c.model, c.method) for c in cells}
         shared = {data: {**found.common_to(Split(data, "", 0, 1)), "data.root": "anywhere"} for data, _, _ in kinds}
         for data, changes in shared.items():
-            experiments.load(found.recipe_for(data), changes)  # what deals the data and has the baselines
+            jobs.load(found.recipe_for(data), changes)  # what deals the data and has the baselines
         for data, model, method in kinds:
             found.experiment(data, method, {**shared[data], **({"model.name": model} if model else {})})
         json.dumps(found.panels)

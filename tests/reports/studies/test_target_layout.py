@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from fedgraft.reports.studies.page import tables
+from fedgraft.reports.studies.layouts import tables
 from fedgraft.reports.studies.study import Cell, Split
 from helpers.small_studies import OURS, PLAIN, STUDY, run
 

@@ -5,7 +5,7 @@ import math
 
 from fedgraft.reports.studies import cost_figures
 from fedgraft.reports.studies.cells import PanelRuns, spent_to
-from fedgraft.reports.studies.page import tables
+from fedgraft.reports.studies.layouts import tables
 from fedgraft.reports.studies.study import Cell, Split, Study
 
 STUDY = Study(

@@ -11,10 +11,10 @@ import pytest
 from fedgraft import wire
 from fedgraft.engine.privacy.policy import Policy
 from fedgraft.errors import InputError
-from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.policies import own_policy
 from fedgraft.experiment.running import runner
-from fedgraft.experiment.storage.sharding import shard
+from fedgraft.experiment.storage.client_files import shard
 from fedgraft.runtimes.federation.audit import FILE, AuditLog, canonical, chained, read
 from fedgraft.runtimes.federation.audit_head import Head, head_file, read_head
 from fedgraft.runtimes.federation.envelope import Answer, Order, opened
@@ -158,11 +158,9 @@ def test_two_runs_of_one_name_have_other_pads_and_other_noise_where_the_log_was_
         **{"privacy.delta": 1e-4, "privacy.shares": 3, "baselines": []},
     }
     names = []
-    paths = shard(
-        experiments.load("graft_node_private", changes), tmp_path / "shards", lambda name, *_: names.append(name)
-    )
+    paths = shard(jobs.load("graft_node_private", changes), tmp_path / "shards", lambda name, *_: names.append(name))
     recipe = str(tmp_path / "shards" / "recipe.toml")
-    experiment = experiments.load(recipe, {"runtime.name": "sites", "baselines": []})
+    experiment = jobs.load(recipe, {"runtime.name": "sites", "baselines": []})
     monkeypatch.setattr(runner.secrets, "token_hex", lambda size: "0123456789abcdef" * 2)
     allowed = own_policy(experiment, Policy(epsilon=9.0, delta=1e-4))
 

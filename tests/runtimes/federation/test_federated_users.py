@@ -5,7 +5,7 @@ import json
 import pytest
 import tomli_w
 
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from helpers import site_tables
 from helpers.federations import WAIT_SECONDS, Federation, call_here, run_here, same
 from helpers.site_tables import CLIENTS

@@ -17,7 +17,7 @@ import pytest
 pytest.importorskip("uvicorn", reason="the extra 'federation' is not installed")
 
 from fedgraft.errors import FedgraftError, MachineError
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.runtimes.federation import operator_socket
 from fedgraft.runtimes.federation.certificates import node_key
 from fedgraft.runtimes.federation.folders import FederationFolder, NodeFolder

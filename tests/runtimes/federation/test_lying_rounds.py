@@ -13,7 +13,7 @@ from fedgraft.engine.privacy.secure_sum import SecureSum
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.protocol.table import TABLE
 from fedgraft.errors import RefusedError
-from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import job as jobs
 from fedgraft.runtimes.federation import journal
 from fedgraft.runtimes.federation.audit import FILE, AuditLog
 from fedgraft.runtimes.federation.envelope import Answer, Order
@@ -45,7 +45,7 @@ class Liar:
     """Asks client 1 of a recipe for whatever it likes, each time as if nothing had been asked before."""
 
     def __init__(self, root, recipe, **policy):
-        experiment = experiments.load(recipe, {**COMMON, **RECIPES[recipe]})
+        experiment = jobs.load(recipe, {**COMMON, **RECIPES[recipe]})
         shards = experiment.data.load(experiment.seed)
         self.plan = replace(experiment.fitted(shards).plan, policy=Policy(delta=1e-4, **policy))
         self.shards, self.root = shards, root

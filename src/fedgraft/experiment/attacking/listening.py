@@ -16,7 +16,7 @@ from fedgraft.engine.server.rounds.train_replies import TOGETHER
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.engine.server.sums.noised_replies import LENGTH
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.running.baseline_scores import local_runtime
 from fedgraft.experiment.running.loops import running
 from fedgraft.wire.layouts import Arrays
@@ -44,7 +44,7 @@ class Heard:
 class _Listening(Merging):
     """Merge as usual, and note what is to be merged."""
 
-    def __init__(self, experiment: Experiment, heard: list[Heard], *parts: Any) -> None:
+    def __init__(self, experiment: Job, heard: list[Heard], *parts: Any) -> None:
         super().__init__(*parts)
         self._experiment, self._heard = experiment, heard
         self._length = np.array(experiment.plan.privacy.clip)
@@ -71,18 +71,18 @@ class _Listening(Merging):
         return tuple(sorted(reports)), 1.0
 
 
-def here(experiment: Experiment) -> Experiment:
+def here(experiment: Job) -> Job:
     """Return the experiment in this process alone."""
     return replace(experiment, runtime=local_runtime(experiment.runtime)).after(agreement={}, matching={})
 
 
-def unscored(experiment: Experiment) -> Experiment:
+def unscored(experiment: Job) -> Job:
     """Return the experiment in this process, scored at its end alone: scores change nothing of its rounds."""
     evaluation = replace(experiment.settings.evaluation, every=experiment.stopping.rounds)
     return replace(here(experiment), settings=replace(experiment.settings, evaluation=evaluation))
 
 
-def heard(experiment: Experiment, shards: Sequence[Any]) -> list[Heard]:
+def heard(experiment: Job, shards: Sequence[Any]) -> list[Heard]:
     """Run an experiment again on some clients' data; return its rounds that had a sum, in their order.
 
     Raises `InputError` where none had.

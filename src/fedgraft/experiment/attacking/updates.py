@@ -76,7 +76,7 @@ def labels(run: FinishedRun) -> dict[str, Any]:
     constant = float(counts.max() / counts.sum()) if counts.sum() else None
     guessed = {}
     for client, update in first_updates(run).items():
-        bias = _last_bias(update, _classes(task, run.shards))
+        bias = _last_bias(update, task.labelled(run.shards[0], "train").classes)
         if client != TOGETHER and bias is not None and largest[client] >= 0:
             guessed[client] = int(np.argmax(bias)) == largest[client]
     right = float(np.mean(list(guessed.values()))) if guessed else None
@@ -111,10 +111,6 @@ def inversion(run: FinishedRun) -> dict[str, Any]:
 def _largest(task: AuditedTask[Any], shard: Any) -> int:
     told = task.labelled(shard, "train")
     return int(np.bincount(told.label, minlength=told.classes).argmax()) if len(told.rows) else -1
-
-
-def _classes(task: AuditedTask[Any], shards: Any) -> int:
-    return task.labelled(shards[0], "train").classes
 
 
 def _last_bias(update: Arrays, classes: int) -> NDArray[Any] | None:

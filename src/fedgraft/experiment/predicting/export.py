@@ -16,7 +16,7 @@ from fedgraft.contracts.encoder import NetworkEncoder
 from fedgraft.contracts.parts import has
 from fedgraft.errors import InputError
 from fedgraft.experiment.predicting.copied_source import source_of
-from fedgraft.experiment.predicting.thresholds import thresholds_of
+from fedgraft.experiment.predicting.predict import thresholds_of
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.data_now import listed

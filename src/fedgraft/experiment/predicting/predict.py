@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ from fedgraft.contracts import Task
 from fedgraft.contracts.abilities.predicting import SHARE, Everybody, PredictingTask
 from fedgraft.contracts.abilities.tasks import DerivingTask
 from fedgraft.contracts.data import Data
-from fedgraft.errors import InputError, nearest
+from fedgraft.errors import InputError, nearest, require
 from fedgraft.experiment.predicting.site_run import SiteRun, open_run
-from fedgraft.experiment.predicting.thresholds import decided, thresholds_of
 from fedgraft.experiment.storage.finished_run import FinishedRun, client_model
+from fedgraft.experiment.storage.folder_check import SUMMARY
 from fedgraft.tables.table_files import Given, TextForm, table_of
 from fedgraft.wire.layouts import Array
 
@@ -229,3 +230,70 @@ def _beside(rows: pd.DataFrame | None, asked: pd.DataFrame | None, answers: pd.D
     answers = answers.drop(columns=elsewhere)
     kept = rows.drop(columns=[name for name in answers if name in rows]).iloc[answers.index]
     return pd.concat([kept.reset_index(drop=True), answers.reset_index(drop=True)], axis=1)
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """From which probability on the rarer of two classes is answered.
+
+    Args:
+        label: name of the label where an example has several; "" where it has one.
+        positive_class: name of the rarer class.
+        other: of the other one.
+        least: the probability.
+    """
+
+    label: str
+    positive_class: str
+    other: str
+    least: float
+
+
+def threshold_of(run: FinishedRun) -> tuple[str, float] | None:
+    """Return the rarer class and the threshold of a run whose examples have one label; None where there is none."""
+    found = [each for each in thresholds_of(run, None) if not each.label]
+    return (found[0].positive_class, found[0].least) if found else None
+
+
+def thresholds_of(run: FinishedRun, wanted: float | None) -> list[Threshold]:
+    """Return the threshold of each label, the one that is wanted or those of the run; none where there are none.
+
+    Raises `InputError` where one is wanted of a run that does not tell two classes with one of them the rarer.
+    """
+    if wanted is not None:
+        require(0 <= wanted <= 1, "--threshold", "a probability, in [0, 1]", wanted)
+    known = _decisions(run)
+    if wanted is not None and not known:
+        raise InputError(
+            "--threshold is for runs that tell two classes of a user's own tables, or that evaluation.metric = 'f1' "
+            "judges; this run has none: leave it out."
+        )
+    told = {label: each["threshold"] if wanted is None else wanted for label, each in known.items()}
+    return [
+        Threshold(label, each["class"], each["other"], told[label])
+        for label, each in known.items()
+        if told[label] is not None
+    ]
+
+
+def decided(columns: Mapping[str, Array], thresholds: Iterable[Threshold]) -> dict[str, Array]:
+    """Return columns of answers, classes being those which thresholds tell; those of probabilities stay."""
+    answers = dict(columns)
+    for each in thresholds:
+        behind = f"_{each.label}" if each.label else ""
+        positive_class, other = f"{SHARE}{each.positive_class}{behind}", f"{SHARE}{each.other}{behind}"
+        if positive_class not in columns or other not in columns:
+            continue
+        found = np.asarray(columns[positive_class]) >= each.least
+        names = np.array([other.removeprefix(SHARE).removesuffix(behind), each.positive_class], dtype=object)
+        answers[f"class{behind}"] = names[found.astype(np.int64)]
+        answers[f"probability{behind}"] = np.where(found, columns[positive_class], columns[other])
+    return answers
+
+
+def _decisions(run: FinishedRun) -> dict[str, Any]:
+    """{label: what the run's summary says of it}; {} for one of other labels."""
+    if not (run.run_folder.folder / SUMMARY).is_file():
+        return {}
+    summary = run.run_folder.summary()
+    return {"": summary["threshold"]} if summary.get("threshold") else dict(summary.get("thresholds", {}))

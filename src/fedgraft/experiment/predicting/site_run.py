@@ -23,15 +23,15 @@ from fedgraft.contracts.data import PeerClients
 from fedgraft.engine.client.client_rows import shared_in
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError, WireError
-from fedgraft.experiment.experiment import Experiment
-from fedgraft.experiment.storage import disk
-from fedgraft.experiment.storage.client_files import SUFFIX, client_at, elsewhere_at
-from fedgraft.experiment.storage.data_now import DataNow
+from fedgraft.experiment.job import Job
+from fedgraft.experiment.storage import data_now, disk
+from fedgraft.experiment.storage.client_files import SUFFIX
 from fedgraft.experiment.storage.finished_run import FinishedRun, shared_model
 from fedgraft.experiment.storage.folder_check import EXPERIMENT, MODEL, ORIGIN, SUMMARY
 from fedgraft.experiment.storage.outside_classes import note_made
 from fedgraft.experiment.storage.provenance import check_clients, origin_of
 from fedgraft.experiment.storage.run_folder import RunFolder
+from fedgraft.experiment.storage.sites import SiteData
 from fedgraft.tables.table_files import Given
 from fedgraft.wire.layouts import Arrays
 
@@ -41,7 +41,7 @@ NEIGHBOURS: Final = "neighbours.bin"
 _DATA: Final = "data"
 
 
-def pack_site_run(experiment: Experiment, state: RunState, summary: Mapping[str, Any], client: int, name: str) -> bytes:
+def pack_site_run(experiment: Job, state: RunState, summary: Mapping[str, Any], client: int, name: str) -> bytes:
     """Return what a node is handed when a run has ended: its client's model, and its part of the summary."""
     own = {**summary, "test_per_client": {name: summary["test_per_client"].get(name)}}
     model = shared_model(experiment.plan, state, state.best_model, client)
@@ -65,7 +65,7 @@ def write_site_run(
             remembers; and the set-up message that it was sent. b"" for none.
         client: which client it is.
         name: of the client.
-        data: where its data are, as `client_files.client_at` takes it.
+        data: where its data are, as `SiteData` takes it.
         digest: fingerprint of its data.
         neighbours: what the site knows of the other clients.
 
@@ -78,7 +78,7 @@ def write_site_run(
         summary = disk.json_table(json.loads(tree["summary"]))
     except (WireError, ValueError, KeyError, TypeError, AttributeError) as error:
         raise InputError(f"The server has sent something that is no result of a run ({error}).") from error
-    experiment = Experiment.from_toml(recipe.decode(errors="replace"), "The server's recipe")
+    experiment = Job.from_toml(recipe.decode(errors="replace"), "The server's recipe")
     origin = {**origin_of(experiment.recipe.sections, ()), "clients": {name: digest}}
     folder.mkdir(mode=0o700, parents=True, exist_ok=True)
     contents = {
@@ -142,15 +142,15 @@ class SiteRun(FinishedRun):
         return {name: table for name, table in tables.items() if name != _DATA}
 
     @cached_property
-    def data(self) -> DataNow:
+    def data(self) -> data_now.DataNow:
         """The client's data alone. Raises `InputError` where they have changed."""
         where = str(self.run_folder.folder / SITE)
         try:
-            shard = client_at(self.experiment, self._data, self._client, self._name, self._neighbours)[0]
+            shard = SiteData(self.experiment, self._data, self._client, self._name, self._neighbours).read()[0]
         except InputError as error:
             raise InputError(f"{where}: {error}") from error
         check_clients(self.run_folder.origin(), [shard], where)
-        return DataNow([shard], [0])
+        return data_now.DataNow([shard], [0])
 
     @cached_property
     def elsewhere(self) -> dict[str, pd.DataFrame]:
@@ -160,7 +160,7 @@ class SiteRun(FinishedRun):
         """
         if neighbours := self._neighbours:
             clients = list(neighbours.clients)
-            known = elsewhere_at(self.experiment, self._data, self._client, self._name, neighbours)
+            known = SiteData(self.experiment, self._data, self._client, self._name, neighbours).elsewhere()
         elif getattr(self.shards[0], "halo", 0):
             clients, known = [self._name], pd.DataFrame(columns=list(KNOWN_ELSEWHERE))
         else:

@@ -71,7 +71,8 @@ def agree(task: Task[Any, Any], data: AgreedData[Any], published: Mapping[int, b
     if classes is not None and classes.names:
         knowing, notes = knowing.judged_among(classes)
     told = {name: value for name in unsaid if not is_unsaid(value := getattr(knowing, name))}
-    size = len(wire.pack({"data": fitted.agreement, "task": {name: _tree(value) for name, value in told.items()}}))
+    plain: Any = {name: list(value) if isinstance(value, tuple) else value for name, value in told.items()}
+    size = len(wire.pack({"data": fitted.agreement, "task": plain}))
     sizes = {client: (size, len(message)) for client, message in sorted(published.items())}
     return Agreed(fitted, replace(task, **told), notes, sizes, classes, trees)  # type: ignore[type-var]
 
@@ -79,7 +80,3 @@ def agree(task: Task[Any, Any], data: AgreedData[Any], published: Mapping[int, b
 def is_unsaid(value: object) -> bool:
     """Return whether a recipe leaves an option to the data, by its value."""
     return value is None or (isinstance(value, int | float | str | tuple | list) and not value)
-
-
-def _tree(value: Any) -> Any:
-    return list(value) if isinstance(value, tuple) else value

@@ -13,7 +13,7 @@ from fedgraft.engine.plan import Plan
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.recipe import Recipe, section_of
-from fedgraft.experiment.recipes.sections import Section, as_section
+from fedgraft.experiment.recipes.sections import as_section
 from fedgraft.wire.layouts import Layout
 
 LOG = logging.getLogger("fedgraft.data")
@@ -42,21 +42,30 @@ def build_codec(section: str, content: Any) -> Codec[Any]:
 
 def build_rows(recipe: Recipe, task: Task[Any, Any]) -> Codec[Any]:
     """The codec of what clients tell each other of nodes, if the task has them do so."""
+    rows = build_codec("rows", recipe.sections.get("rows", {"name": "identity"}))
+    check_rows(rows, task, recipe.section("rows", default="identity")["name"])
+    return rows
+
+
+def check_rows(rows: Codec[Any], task: Task[Any, Any], name: str = "") -> None:
+    """Raise `InputError` for a codec of rows that does not suit a task; without its `name` sealing is not looked at."""
     publishing, halo = task.ability(PublishingTask), task.ability(HaloTask)
     statistics = publishing.statistics_layout if publishing else Layout(())
-    rows = build_codec("rows", recipe.sections.get("rows", {"name": "identity"}))
     tells = statistics.specs or (halo and halo.halo_widths)
     if not tells and not isinstance(rows, discovery.find("codecs", "identity")):
         raise InputError(
             "[rows] is for what clients tell each other of nodes; in this experiment they tell nothing: "
             "leave it out, or rows.name = 'identity'."
         )
-    _check_encrypted(rows, recipe.section("rows", default="identity"), task)
+    encrypted = task.ability(EncryptedRowsTask)
+    if name and encrypted and encrypted.seals and not isinstance(rows, RowCodec):
+        known = [each for each in discovery.names("codecs") if issubclass(discovery.find("codecs", each), RowCodec)]
+        allowed = f"one of {', '.join(known)}, which code each row by itself, where exchange.encrypted_rows is true"
+        raise InputError(f"rows.name must be {allowed}; got {name!r}.")
     try:
         rows.init(statistics)
     except InputError as error:  # of a codec that needs to know how many rows there are
         raise InputError(f"[rows] cannot be sent like this: {error}") from error
-    return rows
 
 
 def sealed_by_data(recipe: Recipe, plan: Plan, data: Data[Any]) -> Plan:
@@ -73,15 +82,6 @@ def sealed_by_data(recipe: Recipe, plan: Plan, data: Data[Any]) -> Plan:
     except InputError as error:
         LOG.warning(f"The server can read what sites tell each other of nodes, though it learns no ids: {error}")
         return plan
-
-
-def _check_encrypted(rows: Codec[Any], section: Section, task: Task[Any, Any]) -> None:
-    """Raise `InputError` for a codec that cannot code each row by itself, where rows are encrypted."""
-    encrypted = task.ability(EncryptedRowsTask)
-    if encrypted and encrypted.seals and not isinstance(rows, RowCodec):
-        known = [name for name in discovery.names("codecs") if issubclass(discovery.find("codecs", name), RowCodec)]
-        allowed = f"one of {', '.join(known)}, which code each row by itself, where exchange.encrypted_rows is true"
-        raise InputError(f"rows.name must be {allowed}; got {section['name']!r}.")
 
 
 def resolved_codec(content: Any, codec: Any) -> Any:

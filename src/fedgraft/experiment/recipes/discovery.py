@@ -10,8 +10,11 @@ import dataclasses
 import importlib
 import inspect
 import json
+import logging
 import math
-from collections.abc import Iterable, Mapping
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin
@@ -37,12 +40,11 @@ from fedgraft.contracts.inputs import Inputs
 from fedgraft.contracts.loss import Objective
 from fedgraft.errors import InputError, require_one_of, unknown
 from fedgraft.experiment.recipes.method_names import FAMILIES, PACKAGES, entry_points, files, names, one_line, presets
-from fedgraft.experiment.recipes.option_names import named_as_in_recipes
 from fedgraft.experiment.recipes.options import hints_of
 from fedgraft.experiment.recipes.options import options as options_with_text
 
+LOG = logging.getLogger("fedgraft.data")
 __all__ = ["FAMILIES", "names", "one_line", "presets"]  # of all that there is; what is built of them is here
-
 CONTRACTS: dict[str, type[Any]] = {
     "selectors": Selector,
     "samplers": Sampler,
@@ -65,6 +67,40 @@ SINGULAR = {"inputs": "inputs", "losses": "loss", "answers": "answers"}
 """Families of which one is not called as they are, without the "s"."""
 SHOWN = 3
 """Most names that an error lists of those that have an option."""
+_CONFIG = ConfigDict(arbitrary_types_allowed=True)
+
+
+def as_in_recipes(text: str, classes: Mapping[str, type[Any]]) -> str:
+    """Return a text that names options of classes with the sections of a recipe that the classes are of.
+
+    Args:
+        text: such as "Table.low must be below Table.high = 1.0; got 5.0."
+        classes: {section: class}; of one class in several sections the first counts.
+    """
+    for section, cls in classes.items():
+        options = "|".join(field.name for field in dataclasses.fields(cls))
+        text = re.sub(rf"\b{cls.__name__}\.({options})\b", rf"{section}.\1", text) if options else text
+    return text
+
+
+@contextmanager
+def named_as_in_recipes(classes: Mapping[str, type[Any]]) -> Iterator[None]:
+    """Raise an `InputError` from in here, and log notes on data, with options as recipes name them."""
+
+    def rename(record: logging.LogRecord) -> bool:
+        record.msg, record.args = as_in_recipes(record.getMessage(), classes), ()
+        return True
+
+    LOG.addFilter(rename)
+    try:
+        yield
+    except InputError as error:
+        text = as_in_recipes(str(error), classes)
+        if text == str(error):
+            raise
+        raise InputError(text) from error
+    finally:
+        LOG.removeFilter(rename)
 
 
 def find(family: str, name: str) -> type[Any]:
@@ -252,9 +288,6 @@ def _number(text: str) -> Any:
         return json.loads(text)
     except ValueError:
         return text
-
-
-_CONFIG = ConfigDict(arbitrary_types_allowed=True)
 
 
 def _takes_config(hint: Any) -> bool:

@@ -1,13 +1,14 @@
-"""What can be set: every option of a class, with its type, default and meaning, as its fields and docstring say it."""
+"""What can be set: every option of a class, with its type, default and meaning; and findings of what does not suit."""
 
 import dataclasses
 import inspect
 import json
 import re
 import types
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypeAlias, Union, get_args, get_origin, get_type_hints
 from weakref import WeakKeyDictionary
 
 from fedgraft.contracts import Codec
@@ -16,15 +17,63 @@ from fedgraft.contracts.encoder import Encoder
 from fedgraft.contracts.exchange import Exchange
 from fedgraft.contracts.inputs import Inputs
 from fedgraft.contracts.loss import Objective
+from fedgraft.errors import InputError
 
 _ARGS = "Args:"
 _ARGUMENT = re.compile(r" {4}(\w+): (.*)")
 _WORDS = {str: "string", int: "integer", float: "number", bool: "boolean", Path: "path", Any: "object"}
 """Types by the words that TOML has for them, where it has any."""
-
-
 STAGES = (Encoder, Inputs, Objective, Exchange, Answers)
 """Contracts of what a recipe sets in a section of its own."""
+_HINTS: WeakKeyDictionary[type[Any], Mapping[str, Any]] = WeakKeyDictionary()
+"""Those of classes that were asked for: to find them takes longer than to check what is given for them."""
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that does not suit.
+
+    Args:
+        why: what it is.
+        instead: what to take instead, in words.
+        changes: {"section.key": value} by which it suits; None where that is for the user to say.
+        wished: {"section.key": value} that go well with these, where the user has set nothing else.
+        frame: the sentence, with {why} and {instead} in it.
+    """
+
+    why: str
+    instead: str
+    changes: Mapping[str, Any] | None = None
+    wished: Mapping[str, Any] = field(default_factory=dict)
+    frame: str = "{why}: {instead}"
+
+    def __str__(self) -> str:
+        return self.frame.replace("{why}", self.why).replace("{instead}", self.instead)
+
+
+Also: TypeAlias = Callable[[Mapping[str, Any]], Sequence[Finding]]
+"""What does not suit of things beside a recipe, such as the run that it begins with, by the recipe's content."""
+
+
+class UnsuitedError(InputError):
+    """A recipe cannot have the sums that are asked for; the text says all that must change.
+
+    Args:
+        text: of the error.
+        findings: what does not suit.
+        more: a sentence that follows, "" for none.
+    """
+
+    def __init__(self, text: str, findings: Sequence[Finding] = (), more: str = "") -> None:
+        super().__init__(text)
+        self.findings, self.more = findings, more
+
+    @classmethod
+    def of(cls, findings: Sequence[Finding], more: str = "") -> "UnsuitedError":
+        """Return the error for at least one finding; `more` is a sentence that follows, "" for none."""
+        said = [*dict.fromkeys(map(str, findings))]
+        head = f"{len(said)} things must change: " if len(said) > 1 else ""
+        return cls(f"{head}{'; '.join(said)}.{more and f' {more}'}", findings, more)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -62,10 +111,6 @@ def options(cls: type[Any], fixed: Mapping[str, Any] | None = None) -> tuple[Opt
         for field in dataclasses.fields(cls)
         if field.init and field.name not in (fixed or {}) and not _is_stage(hints[field.name])
     )
-
-
-_HINTS: WeakKeyDictionary[type[Any], Mapping[str, Any]] = WeakKeyDictionary()
-"""Those of classes that were asked for: to find them takes longer than to check what is given for them."""
 
 
 def hints_of(cls: type[Any]) -> Mapping[str, Any]:

@@ -15,7 +15,7 @@ from fedgraft.engine.protocol.table import TABLE
 from fedgraft.engine.server.loop.stopping import Stopping
 from fedgraft.errors import InputError, nearest
 from fedgraft.experiment.recipes import discovery, secure_sums
-from fedgraft.experiment.recipes.findings import Finding
+from fedgraft.experiment.recipes.options import Finding
 from fedgraft.experiment.recipes.recipe import parse_override
 
 PRESENT: Final = 0.9

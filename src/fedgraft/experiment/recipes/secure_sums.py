@@ -11,7 +11,7 @@ from fedgraft.engine.server.loop.stopping import Evaluation
 from fedgraft.engine.server.rounds.safeguards import Safeguards
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
-from fedgraft.experiment.recipes.findings import Finding
+from fedgraft.experiment.recipes.options import Finding
 from fedgraft.experiment.recipes.recipe import parse_override
 from fedgraft.experiment.recipes.sections import Settings
 

@@ -5,14 +5,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import fields, replace
 from typing import Any, Final, TypeVar
 
-from fedgraft.contracts import Aggregation, Selector
-from fedgraft.engine.plan import Plan
+from fedgraft.contracts import Aggregation, PoissonSelector, Selector
+from fedgraft.engine.plan import HOME, Plan
 from fedgraft.engine.privacy.collection import collection_of
 from fedgraft.engine.privacy.secure_sum import MASKED
+from fedgraft.engine.server.clock.simulated_clock import Clock
 from fedgraft.engine.server.loop.stopping import Stopping
+from fedgraft.engine.server.rounds.safeguards import Safeguards
 from fedgraft.errors import InputError
-from fedgraft.experiment.recipes import central, discovery, private, scored_at_home, secure_sums
-from fedgraft.experiment.recipes.findings import Also, Finding, UnsuitedError
+from fedgraft.experiment.recipes import discovery, private, secure_sums
+from fedgraft.experiment.recipes.options import Also, Finding, UnsuitedError
 from fedgraft.experiment.recipes.recipe import RENAMED, Recipe, as_changes
 from fedgraft.experiment.recipes.sections import METHODS, Section, Settings
 
@@ -22,6 +24,10 @@ Made = TypeVar("Made")
 NAME: Final = "secure_sum.name"
 _PASSES: Final = 8
 """Most times that a recipe is changed: a change may bring other options of the recipe's, which must suit in turn."""
+_FRAME: Final = f"evaluation.at = {HOME!r} has no score leave a client, but {{why}}: {{instead}}"
+_IN_TURN: Final = ("random", "round_robin")
+"""Selectors of so many clients whom data do not choose."""
+_CENTRAL_FRAME: Final = "privacy.name = 'central' has the server add noise, but {why}: {instead}"
 
 
 def checked(
@@ -38,13 +44,13 @@ def checked(
 
     `clients` is how many there are by [data].
     """
-    found = central.found(plan, selector, aggregation, settings, stopping)
+    found = _found_of_central(plan, selector, aggregation, settings, stopping)
     if not plan.privacy.central:
         found += secure_sums.found(plan, selector, aggregation, settings)
     if plan.privacy.active and not plan.secure_sum.active:  # it needs secure sums: all that these need is told, too
         summing = replace(plan, secure_sum=replace(plan.secure_sum, name=MASKED))
         found += secure_sums.found(summing, selector, aggregation, settings)
-    more = [*_of_few(plan, clients), *scored_at_home.found(plan, selector, stopping)]
+    more = [*_of_few(plan, clients), *_scored_at_home(plan, selector, stopping)]
     if found := [*found, *private.found(plan, selector, stopping), *more]:
         raise UnsuitedError.of(found)
     return plan
@@ -182,3 +188,88 @@ def _told(before: Section, after: Section) -> str:
     old, new = as_changes(before), as_changes(after)
     changed = {key: value for key, value in new.items() if key != NAME and (key not in old or old[key] != value)}
     return ", ".join(f"{key} to {value!r}" for key, value in changed.items())
+
+
+def _scored_at_home(plan: Plan, selector: Selector[Any], stopping: Stopping) -> list[Finding]:
+    """Return what would be another result without scores."""
+    if not plan.at_home:
+        return []
+    found = list[Finding]()
+    if stopping.patience:
+        found.append(Finding("patience would end a run by them", "patience = 0", {"patience": 0}))
+    learners = {"selector": (selector, "random"), "sampler": (plan.sampler, "uniform")}
+    for section, (method, instead) in learners.items():
+        if getattr(method, "learns_from_scores", False):
+            change = {f"{section}.name": instead}
+            why = f"{section} {type(method).__name__} learns from them"
+            found.append(Finding(why, f"{section}.name = {instead!r}", change))
+    if plan.smoothing is not None:
+        found.append(
+            Finding("a way to smooth answers is chosen by them", "answers.smoothing = 0", {"answers.smoothing": 0})
+        )
+    return [replace(each, frame=_FRAME) for each in found]
+
+
+def _found_of_central(
+    plan: Plan,
+    selector: Selector[Any],
+    aggregation: Aggregation,
+    settings: Settings,
+    stopping: Stopping,
+) -> list[Finding]:
+    """Return what would tell clients more than models with noise, where the server adds it."""
+    if not plan.privacy.central:
+        return []
+    each = [
+        *_of_sums(plan),
+        *secure_sums.of_clients(plan),
+        *_of_selection(plan, selector, settings.safeguards),
+        *_of_the_server(aggregation, settings.safeguards, settings.clock),
+        *private.of_stopping(stopping),
+        *private.of_messages(plan),
+    ]
+    return [replace(one, frame=_CENTRAL_FRAME) for one in each]
+
+
+def _of_sums(plan: Plan) -> list[Finding]:
+    """What hides from the server what it is to clip."""
+    found = list[Finding]()
+    if plan.secure_sum.active:
+        why = f"secure_sum.name = {plan.secure_sum.name!r} hides single updates from it"
+        found.append(Finding(why, "secure_sum.name = '', or privacy.name = 'distributed'"))
+    if plan.summed:
+        why = "statistics of clients are added up, and all are told of the sum"
+        found.append(Finding(why, f"no {plan.summed.summed_by}, or privacy.name = 'distributed'"))
+    return found
+
+
+def _of_selection(plan: Plan, selector: Selector[Any], safeguards: Safeguards) -> list[Finding]:
+    """What has data say who trains, or on what."""
+    found, name = list[Finding](), type(selector).__name__
+    count = getattr(selector, "clients", 0)
+    fixed = {"clients": count} if isinstance(count, int) and count > 0 else {}
+    drawn = {"selector.name": "poisson", **{f"selector.{key}": value for key, value in fixed.items()}}
+    in_turn = tuple(discovery.find("selectors", each) for each in _IN_TURN)
+    everybody = discovery.find("selectors", "all")
+    if not (isinstance(selector, PoissonSelector | everybody) or (isinstance(selector, in_turn) and count)):
+        instead = "selector.name = 'poisson', whose cohorts make the claim smaller; 'all'; 'random' with clients"
+        found.append(Finding(f"with selector {name} cohorts differ, or depend on data", instead, drawn))
+    if safeguards.most_chosen:
+        why = f"safeguards.most_chosen = {safeguards.most_chosen:g} has who was drawn often rest"
+        found.append(Finding(why, "safeguards.most_chosen = 0", {"safeguards.most_chosen": 0.0}))
+    if plan.guided:
+        why = f"sampler {type(plan.sampler).__name__} tells clients what it learnt of others"
+        found.append(Finding(why, "sampler.name = 'uniform' or 'all'", {"sampler.name": "all"}))
+    return found
+
+
+def _of_the_server(aggregation: Aggregation, safeguards: Safeguards, clock: Clock) -> list[Finding]:
+    """What the server would make of updates beside a noisy mean."""
+    found = secure_sums.of_aggregation(aggregation)
+    if safeguards.clip:
+        why = f"safeguards.clip = {safeguards.clip:g} cuts updates as well"
+        found.append(Finding(why, "0, and privacy.clip", {"safeguards.clip": 0.0}))
+    if clock.late != "wait":
+        why = f"clock.late = {clock.late!r} has a client in the sum of a round for which it was not drawn, or in none"
+        found.append(Finding(why, "clock.late = 'wait'", {"clock.late": "wait"}))
+    return found

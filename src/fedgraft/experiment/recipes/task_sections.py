@@ -1,16 +1,102 @@
-"""A recipe's task: its options, its encoder, and the parts that a sharing method needs."""
+"""A recipe's task: which it is, its options, its encoder, its baselines, and the parts that a sharing method needs."""
 
+from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields
 from typing import Any
 
 from fedgraft.contracts import Sharing, Task
-from fedgraft.errors import InputError
+from fedgraft.contracts.abilities.tasks import DerivingTask
+from fedgraft.contracts.encoder import Encoder, LayeredEncoder
+from fedgraft.contracts.given_networks import imported, is_given
+from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment.recipes import discovery
-from fedgraft.experiment.recipes.encoder_sections import build_encoder
 from fedgraft.experiment.recipes.moved_options import check_moved
 from fedgraft.experiment.recipes.options import hints_of
 from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.recipes.sections import METHODS, STAGES, Section
+
+TRAINED_BASELINES = ("local_only", "centralised", "centralised_cut")
+"""Baselines that train the experiment's own model: by each client alone, on all data in one place, and there without
+the edges that the clients' cut breaks."""
+
+
+def task_of(recipe: Recipe) -> tuple[str, Section]:
+    """Return the task's name, and the section [data] with the options that make its shards for that task.
+
+    The section [task] says which; else the options of [data] do.
+
+    Raises `InputError` where the data are for other tasks, or [data] is as another task needs it.
+    """
+    section = recipe.section("data")
+    cls = discovery.class_of("data", "data", section)
+    others: Mapping[str, Mapping[str, Any]] = cls.other_tasks
+    own = {**discovery.presets("data").get(str(section["name"]), ("", {}))[1], **section}
+    meant = next((task for task, options in others.items() if options and options.items() <= own.items()), cls.task)
+    name = recipe.section("task").get("name", meant)
+    if name not in (cls.task, *others) and not _derives(name, cls.task):
+        known = " or ".join(
+            map(repr, (cls.task, *others, *filter(lambda each: _derives(each, cls.task), discovery.names("tasks"))))
+        )
+        raise InputError(f"task.name = {name!r} cannot use this data, which is for {known}.")
+    needed = others.get(name, {})
+    for option, value in needed.items():
+        if (present := own.get(option, value)) != value:
+            raise InputError(f"data.{option} must be {value!r} for the task {name!r}; got {present!r}.")
+    if name != meant and meant != cls.task:
+        settings = ", ".join(f"data.{option} = {value!r}" for option, value in others[meant].items())
+        raise InputError(f"{settings} is for the task {meant!r}; got task.name = {name!r}.")
+    return name, {**section, **needed}
+
+
+def _derives(name: str, reads: str) -> bool:
+    """Return whether a task derives its shards from those of another."""
+    if name not in discovery.names("tasks") and ":" not in name:
+        return False
+    cls = discovery.find("tasks", name)
+    return issubclass(cls, DerivingTask) and cls.reads == reads
+
+
+def build_encoder(section: Section, task: str, needed: type[Encoder]) -> Encoder:
+    """Return the encoder of a section, which must be of the kind that a task needs."""
+    used = without_layers(section)
+    if "layers" not in used and "layers" in section:
+        wanted, layers = len(section["hidden"]), section["layers"]
+        require(layers == wanted, "model.layers", f"{wanted}, as many as model.hidden has widths, or left out", layers)
+    built: Encoder = discovery.build("models", "model", used)
+    if not isinstance(built, needed):
+        fitting = [name for name in discovery.names("models") if issubclass(discovery.find("models", name), needed)]
+        raise InputError(f"model {section['name']!r} does not fit task {task!r}; {', '.join(fitting)} do.")
+    return built
+
+
+def without_layers(section: Section) -> Section:
+    """A model's section but for `layers` where `hidden` is a list, which says how many there are."""
+    if not isinstance(section.get("hidden"), list | tuple):
+        return section
+    if not issubclass(discovery.class_of("models", "model", section), LayeredEncoder):
+        return section
+    return {key: value for key, value in section.items() if key != "layers"}
+
+
+def with_encoder(recipe: Recipe) -> Recipe:
+    """Return a recipe whose [model] names an encoder; where it named a class of torch, the one that takes that.
+
+    Raises `InputError` where no encoder does.
+    """
+    section = recipe.section("model")
+    path = section.get("name", "")
+    if not isinstance(path, str) or ":" not in path or is_given(path):
+        return recipe
+    value = imported(path, "model.name")
+    if isinstance(value, type) and issubclass(value, Encoder):
+        return recipe
+    options = {key: value for key, value in section.items() if key != "name"}
+    for name in discovery.names("models"):
+        if (taken := discovery.find("models", name).options_from(path, value, options)) is not None:
+            return recipe.with_sections({"model": {"name": name, **taken}})
+    raise InputError(
+        f"model.name = {path!r} must be a class of torch.nn.Module, or an encoder of fedgraft; got {value!r}."
+    )
 
 
 def build_task(recipe: Recipe, name: str, sharing: Sharing[Any]) -> Task[Any, Any]:
@@ -63,3 +149,20 @@ def _with_parts(task: Task[Any, Any], name: str, sharing: Sharing[Any]) -> Task[
             f"which {name!r} with these options does not; it offers {', '.join(sorted(task.offers)) or 'nothing'}."
         )
     return task.with_parts(sharing.parts)
+
+
+def baselines_of(content: Section, task: str) -> tuple[str, ...]:
+    """Return the names of a recipe's baselines. Raises `InputError` for one that there is not, or not for the task."""
+    if "baselines" not in content:
+        classes = {name: discovery.find("baselines", name) for name in discovery.names("baselines")}
+        return tuple(name for name, cls in classes.items() if cls.default and cls.task == task)
+    names = content["baselines"]
+    if not isinstance(names, list | tuple) or not all(isinstance(name, str) for name in names):
+        raise InputError(f"baselines must be a list of names; got {names!r}.")
+    known = [*discovery.names("baselines"), *TRAINED_BASELINES]
+    for name in names:
+        if name not in known and ":" not in name:
+            raise unknown("baseline", name, known)
+        if name not in TRAINED_BASELINES and discovery.find("baselines", name).task != task:
+            raise InputError(f"baseline {name!r} is not for the task {task!r}.")
+    return tuple(names)

@@ -12,7 +12,6 @@ import json
 import logging
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, Final
 
 from fedgraft.contracts import RuntimeOptions, Sums
@@ -22,18 +21,15 @@ from fedgraft.contracts.labels import LabelledTask
 from fedgraft.contracts.scores import add
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.privacy.options import Privacy
-from fedgraft.engine.privacy.secure_sum import SecureSum
 from fedgraft.engine.server.loop.stopping import Evaluation, Stopping
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import FedgraftError, InputError
-from fedgraft.experiment.experiment import Experiment
-from fedgraft.experiment.recipes.baseline_choice import TRAINED_BASELINES
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.recipes.discovery import find
 from fedgraft.experiment.recipes.sections import STAGES, Settings
+from fedgraft.experiment.recipes.task_sections import TRAINED_BASELINES
 from fedgraft.experiment.running.loops import running
-from fedgraft.experiment.running.raw_data import made_when_used, raw_data_bytes
-from fedgraft.experiment.storage.cache import folder, remembered
+from fedgraft.experiment.running.raw_data import entry, remembered
 from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.runtimes.processes import Processes
 
@@ -52,7 +48,7 @@ ROUND_SECONDS, STEP_SECONDS = 0.01, 0.002
 """What it adds for a client's round and for each of its steps, whatever they compute."""
 
 
-def scores(experiment: Experiment, shards: Sequence[Any], names: Iterable[str] | None = None) -> dict[str, Scores]:
+def scores(experiment: Job, shards: Sequence[Any], names: Iterable[str] | None = None) -> dict[str, Scores]:
     """{baseline: {"validation": score, "test": score, measure: on test}} for the experiment's, or for `names`.
 
     None where a sample is scored of clients whose data are parts of one graph: a few parts of it are no graph.
@@ -80,15 +76,7 @@ def constant(baselines: Mapping[str, Scores]) -> dict[str, Scores]:
     }
 
 
-def raw_data(shards: Sequence[Any]) -> int | None:
-    """Return what sending all clients' data once would take, bytes; None where their data are made only when used."""
-    if made_when_used(shards):
-        return None
-    key = hashlib.blake2b(f"1:raw_data:{digest_of(shards)}".encode(), digest_size=16).hexdigest()
-    return int(remembered(_entry(key), lambda: {"bytes": raw_data_bytes(shards)})["bytes"])
-
-
-def client_alone(experiment: Experiment, state: RunState, shards: Sequence[Any]) -> Scores | None:
+def client_alone(experiment: Job, state: RunState, shards: Sequence[Any]) -> Scores | None:
     """Return {"validation": score, "test": score} of the experiment's model where each client trains alone.
 
     Where the experiment's baselines have it, it is theirs. Else None where it could take long, as `alone_seconds`
@@ -107,7 +95,7 @@ def client_alone(experiment: Experiment, state: RunState, shards: Sequence[Any])
     return {split: scored[split] for split in SCORED_SPLITS}
 
 
-def not_tried(experiment: Experiment, state: RunState) -> str:
+def not_tried(experiment: Job, state: RunState) -> str:
     """Return a sentence where each client alone is left out for the time that it could take; "" where it is not."""
     if not _can_be_alone(experiment) or LOCAL_ONLY in experiment.baselines:
         return ""
@@ -118,7 +106,7 @@ def not_tried(experiment: Experiment, state: RunState) -> str:
     return f"Each client alone was not tried, as it could take {seconds:.0f} s; baselines=[{names}] tries it."
 
 
-def alone_seconds(experiment: Experiment, state: RunState) -> float:
+def alone_seconds(experiment: Job, state: RunState) -> float:
     """Return an estimate of what training each client alone takes, from counts alone: the same on every machine.
 
     Every client trains in every round. That takes as many operations as a client's round of the run did on average,
@@ -132,13 +120,13 @@ def alone_seconds(experiment: Experiment, state: RunState) -> float:
     return experiment.stopping.rounds * (computing + ROUND_SECONDS * len(state.examples) + STEP_SECONDS * steps)
 
 
-def _can_be_alone(experiment: Experiment) -> bool:
+def _can_be_alone(experiment: Job) -> bool:
     """Return whether each client could be trained alone, and baselines are asked for."""
     sampled = bool(experiment.settings.evaluation.sample)
     return bool(experiment.baselines) and not sampled and experiment.plan.task.ability(PooledTask) is not None
 
 
-def _kept(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
+def _kept(experiment: Job, shards: Sequence[Any], name: str) -> Scores:
     from threadpoolctl import threadpool_limits
 
     def score() -> Scores:
@@ -155,10 +143,10 @@ def _kept(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
         except FedgraftError as error:
             raise FedgraftError(f"The baseline {name!r} could not be computed. {error}") from error
 
-    return remembered(_entry(_key(experiment, shards, name)), score)
+    return remembered(entry(_key(experiment, shards, name)), score)
 
 
-def _train(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
+def _train(experiment: Job, shards: Sequence[Any], name: str) -> Scores:
     task = experiment.plan.task
     if (pooling := task.ability(PooledTask)) is None:
         raise InputError(f"Task {type(task).__name__} cannot be trained in one place or by each client alone.")
@@ -175,7 +163,7 @@ def _train(experiment: Experiment, shards: Sequence[Any], name: str) -> Scores:
     }
 
 
-def _sums(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Sums]:
+def _sums(experiment: Job, shards: Sequence[Any]) -> dict[str, Sums]:
     """Train alone for as many rounds, scored with the round that is best on the own validation split."""
     with running(alone(experiment), shards) as (loop, _):
         state = loop.run(loop.start(), lambda state, row: None)
@@ -184,7 +172,7 @@ def _sums(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Sums]:
     return best
 
 
-def alone(experiment: Experiment, every: int = 1) -> Experiment:
+def alone(experiment: Job, every: int = 1) -> Job:
     """Return an experiment of as many rounds that trains without others, scored in every so many rounds.
 
     Nothing is sent, so nothing is lost on the way.
@@ -209,15 +197,11 @@ def local_runtime(options: RuntimeOptions) -> RuntimeOptions:
 def sending_nothing(plan: Plan) -> Plan:
     """Return a plan whose messages stay in this process: no reports, and no codec that loses anything."""
     identity = find("codecs", "identity")()
-    alone = replace(plan, reports=frozenset(), secure_sum=SecureSum(), privacy=Privacy())
+    alone = replace(plan, reports=frozenset(), secure_sum=Settings().secure_sum, privacy=Settings().privacy)
     return replace(alone, uplink=identity, downlink=identity, rows=identity)
 
 
-def _entry(key: str) -> Path:
-    return folder("baselines") / f"{key}.json"
-
-
-def _key(experiment: Experiment, shards: Sequence[Any], name: str) -> str:
+def _key(experiment: Job, shards: Sequence[Any], name: str) -> str:
     """A fingerprint of the split, of the baseline, and of the model and training where it trains those."""
     state = hashlib.blake2b(digest_size=16)
     state.update(f"2:{name}".encode())  # the first number changes when a baseline's meaning does

@@ -10,14 +10,14 @@ from fedgraft.engine.server.loop.loop import Loop
 from fedgraft.engine.server.rounds.merging import Merging
 from fedgraft.engine.server.rounds.refining import Refining
 from fedgraft.engine.server.rounds.server_step import ServerStep
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 
 if TYPE_CHECKING:
     from fedgraft.engine.privacy.central import CentralMechanism
 
 
 def loop_of(
-    experiment: Experiment,
+    experiment: Job,
     runtime: Runtime,
     deadline_seconds: float | None = None,
     merging: Callable[..., Merging] = Merging,
@@ -46,7 +46,7 @@ def loop_of(
     )
 
 
-def _noise(experiment: Experiment, clients: int) -> "CentralMechanism | None":
+def _noise(experiment: Job, clients: int) -> "CentralMechanism | None":
     """Return the noise that the server adds, of so many clients; None where it adds none."""
     if not experiment.plan.privacy.central:
         return None
@@ -57,7 +57,7 @@ def _noise(experiment: Experiment, clients: int) -> "CentralMechanism | None":
 
 @contextmanager
 def running(
-    experiment: Experiment,
+    experiment: Job,
     shards: Sequence[Any],
     substitute: Runtime | None = None,
     merging: Callable[..., Merging] = Merging,

@@ -43,6 +43,13 @@ def begin_again(options: RuntimeOptions) -> None:
         os.execve(sys.executable, [sys.executable, *sys.orig_argv[1:]], {**os.environ, **settings()})
 
 
+def check_machine(options: RuntimeOptions) -> None:
+    """Raise `InputError` where this machine, or this process, lacks what a run is to have."""
+    check(options)
+    if options.device == "cuda" and not torch.cuda.is_available():
+        raise InputError("runtime.device = 'cuda', but torch sees no CUDA device here; use runtime.device=cpu.")
+
+
 def check(options: RuntimeOptions) -> None:
     """Raise `InputError` where a run is to be portable and cannot be, on this machine or in this process."""
     if not options.portable:

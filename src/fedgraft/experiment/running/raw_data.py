@@ -18,11 +18,15 @@ all clients together only zlib is asked, which takes seconds where LZMA takes mi
 """
 
 import hashlib
+import json
 import lzma
+import os
 import pickle
 import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import fields, is_dataclass
+from pathlib import Path
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -33,6 +37,8 @@ from scipy import sparse
 
 from fedgraft import wire
 from fedgraft.contracts.data import Shards
+from fedgraft.contracts.values import SPLITS
+from fedgraft.experiment.storage.provenance import digest_of
 from fedgraft.wire import varints
 from fedgraft.wire.layouts import Array
 
@@ -54,6 +60,8 @@ _WIDE: Final = 8
 
 Whole: TypeAlias = NDArray[np.int64]
 Leaf: TypeAlias = "Array | sparse.csr_matrix"
+MOST_CLASSES = 100
+"""Classes up to which they are counted."""
 
 
 def raw_data_bytes(shards: Sequence[Any]) -> int | None:
@@ -288,3 +296,72 @@ def _graph(pointers: Whole, columns: Whole) -> bytes:
     kept = columns >= rows
     pointers = np.concatenate([[0], np.cumsum(np.bincount(rows[kept], minlength=count))])
     return bytes([_GRAPH << 4 | 1]) + _rows(pointers, columns[kept], np.arange(count))
+
+
+def described(shards: Sequence[Any]) -> dict[str, Any] | None:
+    """Return {"classes": names, "clients": [{"name", "train", "validation", "test", "classes": counts}]}.
+
+    A shard's `split` says of every example, by its place in `SPLITS`, where it is, and -1 that it is in none; `label`
+    and `classes`, where it has them, which class it has. Classes are those of all clients together, in the order in
+    which they are first met; counted are examples of any split. Names are [] and counts too where there are no classes
+    or more than `MOST_CLASSES`.
+
+    Args:
+        shards: all clients' data, here. None is returned where these are made only when used, or lack splits or names.
+    """
+    if made_when_used(shards) or not all(hasattr(shard, "split") and hasattr(shard, "name") for shard in shards):
+        return None
+    labelled = all(hasattr(shard, "label") and hasattr(shard, "classes") for shard in shards)
+    names = list(dict.fromkeys(str(name) for shard in shards for name in shard.classes)) if labelled else []
+    if len(names) > MOST_CLASSES:
+        names = []
+    return {"classes": names, "clients": [_row(shard, names) for shard in shards]}
+
+
+def _row(shard: Any, names: Sequence[str]) -> dict[str, Any]:
+    """A client's counts."""
+    split = np.asarray(shard.split)
+    sizes = {name: int((split == number).sum()) for number, name in enumerate(SPLITS)}
+    counts = [0] * len(names)
+    if names:
+        own = np.asarray(shard.label)[split >= 0]
+        for number, count in enumerate(np.bincount(own[own >= 0], minlength=len(shard.classes)).tolist()):
+            counts[names.index(str(shard.classes[number]))] += count
+    return {"name": str(shard.name), **sizes, "classes": counts}
+
+
+def raw_data(shards: Sequence[Any]) -> int | None:
+    """Return what sending all clients' data once would take, bytes; None where their data are made only when used."""
+    if made_when_used(shards):
+        return None
+    key = hashlib.blake2b(f"1:raw_data:{digest_of(shards)}".encode(), digest_size=16).hexdigest()
+    return int(remembered(entry(key), lambda: {"bytes": raw_data_bytes(shards)})["bytes"])
+
+
+def entry(key: str) -> Path:
+    """Return the file of the user's cache under a fingerprint of all that its content follows from.
+
+    It lies in $XDG_CACHE_HOME/fedgraft/baselines (~/.cache by default). All of it may be deleted at any time. What
+    cannot be read, or is damaged, is computed anew; where nothing can be kept, so is each.
+    """
+    root = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(root) / "fedgraft" / "baselines" / f"{key}.json"
+
+
+def remembered(path: Path, compute: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return what was computed once, here or by an earlier process, and is kept in a file.
+
+    Args:
+        path: the file; its name is the fingerprint.
+        compute: what returns the entry, a JSON object.
+    """
+    with suppress(OSError, ValueError, RecursionError):
+        if isinstance(entry := json.loads(path.read_text()), dict):
+            return entry
+    entry = compute()
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        temporary = path.with_suffix(f".{os.getpid()}.new")
+        temporary.write_text(json.dumps(entry))
+        temporary.replace(path)
+    return entry

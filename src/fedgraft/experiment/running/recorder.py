@@ -1,17 +1,18 @@
-"""Follow a run: rows are stored as rounds end, checkpoints now and then."""
+"""Follow a run: rows are stored as rounds end, checkpoints now and then; and who else has a part in it."""
 
 import logging
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from itertools import chain
-from typing import Protocol
+from typing import Any, Protocol
 
 from fedgraft.contracts import Runtime
 from fedgraft.engine.server.loop.loop import Loop
 from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import Interrupted
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.runtimes.workers.signals import Asked
@@ -36,6 +37,37 @@ class Silent:
         """Do nothing after a round."""
 
 
+class Sites(Protocol):
+    """Where the clients of a federation are: their data are loaded there.
+
+    Attributes:
+        where: the federation's folder.
+    """
+
+    where: str
+
+    def joined(
+        self, experiment: Job, run: str, count: int | None = None
+    ) -> AbstractContextManager[tuple[Job, Runtime, Sequence[Any]]]:
+        """Enter with a runtime to which the clients have connected, and each client's name and data's fingerprint.
+
+        The experiment then says how all read their data. A run that is taken up has the first `count` clients, those
+        with which it began.
+        """
+        ...
+
+    def leave(self, experiment: Job, state: RunState, summary: Mapping[str, Any]) -> None:
+        """Hand every client what the run leaves it."""
+        ...
+
+    def fingerprints(self, memories: Mapping[int, bytes]) -> dict[int, bytes]:
+        """Return {client: fingerprint of what it remembers}, of what the runtime's `memories` yielded.
+
+        {} where nobody but the sites knows it: a fingerprint would let the server try data until it fits.
+        """
+        ...
+
+
 class Recorder:
     """Appends rows as rounds end, and checkpoints now and then."""
 
@@ -44,18 +76,19 @@ class Recorder:
         loop: Loop,
         runtime: Runtime,
         run_folder: RunFolder | None,
-        experiment: Experiment,
+        every_seconds: float,
+        is_private: bool,
         watcher: Watcher,
         interrupted: Asked,
         raw_data: Callable[[], int | None] = lambda: None,
         at_sites: bool = False,
     ) -> None:
         self._loop, self._runtime, self._run_folder, self._watcher = loop, runtime, run_folder, watcher
-        self._every_seconds, self._interrupted = experiment.settings.checkpoint.every_seconds, interrupted
+        self._every_seconds, self._interrupted = every_seconds, interrupted
         self._stored_at = time.monotonic()
         self._took = 0.0  # to store the last one
         self._raw_data, self._said, self._at_sites = raw_data, False, at_sites
-        self._is_private = experiment.plan.collection.claims
+        self._is_private = is_private
 
     def after_round(self, state: RunState, row: Row) -> None:
         """Store the row, now and then the state; stop here if the user asked to."""

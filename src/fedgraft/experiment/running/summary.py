@@ -1,9 +1,11 @@
 """The result of a run: what `summary.json` and `model.safetensors` hold, and the digest of all that was learnt."""
 
+import logging
 import math
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from statistics import mean
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
@@ -14,14 +16,19 @@ from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.clock.disconnections import DISCONNECTED
 from fedgraft.engine.server.rounds.averaging import scored_model
 from fedgraft.engine.server.run_state import AFTER_STEPS, RunState
-from fedgraft.errors import AllClientsFailedError
+from fedgraft.errors import AllClientsFailedError, InputError
 from fedgraft.experiment.claims import claim_of
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.running import baseline_scores
-from fedgraft.experiment.running.data_table import described
+from fedgraft.experiment.running.raw_data import described, raw_data
 from fedgraft.experiment.running.remarks import remarks, stale_scores, survival
+from fedgraft.experiment.storage.outside_classes import stored_experiment
+from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.wire.layouts import Arrays, digest
 
+LOG = logging.getLogger("fedgraft.data")
+STOPPED: Final = "stopped"
+"""What ended a run that has a checkpoint alone, as its summary says."""
 LAST = "The model of the last round is kept: to choose by validation would tell more than the claim covers."
 SEEN = "Scores are the experimenter's, who has all data here: in the protocol none leaves a client."
 UNSEEN = "No score has left a site: each can hold its own model against its own data."
@@ -38,7 +45,7 @@ EARLIER = {
 
 
 def summarise(
-    experiment: Experiment, state: RunState, shards: Sequence[Any], fingerprints: Mapping[int, bytes], here: bool = True
+    experiment: Job, state: RunState, shards: Sequence[Any], fingerprints: Mapping[int, bytes], here: bool = True
 ) -> dict[str, Any]:
     """The summary of a run: what `summary.json` holds and `--json` prints.
 
@@ -71,8 +78,7 @@ def summarise(
         "stopped_by": state.finished,
         "metric": experiment.plan.task.metric,
         "better": experiment.plan.task.better,
-        "validation": _number(last["validation"]),
-        "test": _number(last["test"]),
+        **{split: _number(last[split]) for split in SCORED_SPLITS},
         "test_at_best_validation": _number(state.best.get("test")),
         "measures": _measures(experiment.plan, state),
         **_decision(experiment.plan, state),
@@ -94,14 +100,14 @@ def summarise(
         "baselines": _numbers({name: values["test"] for name, values in baselines.items()}),
         "local_baselines": baseline_scores.local(baselines),
         "data": described(shards) if here else None,
-        "raw_data_bytes": baseline_scores.raw_data(shards) if here else None,
+        "raw_data_bytes": raw_data(shards) if here else None,
         "client_alone": None if alone is None else _numbers(alone),
     }
     return made | {earlier: made[name] for earlier, name in EARLIER.items() if name in made}
 
 
 def _remarks(
-    experiment: Experiment, state: RunState, baselines: Mapping[str, baseline_scores.Scores], here: bool
+    experiment: Job, state: RunState, baselines: Mapping[str, baseline_scores.Scores], here: bool
 ) -> list[str]:
     """Sentences about what is kept, and what it is not held against."""
     said = remarks(experiment.plan, state, baseline_scores.constant(baselines))
@@ -113,7 +119,7 @@ def _remarks(
     return [*said, *(each for each in (survived, missing, last, home, stale) if each)]
 
 
-def _survives(experiment: Experiment, state: RunState) -> dict[str, int] | None:
+def _survives(experiment: Job, state: RunState) -> dict[str, int] | None:
     """{"liars": how many the aggregation rule survives among "clients", the fewest that were merged at a time}.
 
     None where no updates were merged.
@@ -165,7 +171,7 @@ def _after_steps(plan: Plan, state: RunState, names: Sequence[str]) -> dict[str,
     return {"after_local_steps": told}
 
 
-def _privacy(experiment: Experiment, clients: int, here: bool) -> dict[str, Any]:
+def _privacy(experiment: Job, clients: int, here: bool) -> dict[str, Any]:
     """{"privacy": what is claimed}, where sums hold noise."""
     claim = claim_of(experiment, clients, here)
     return {"privacy": claim} if claim else {}
@@ -207,3 +213,42 @@ def _numbers(values: Mapping[str, float]) -> dict[str, float | None]:
 def _number(value: float | None) -> float | None:
     """A number that JSON can hold."""
     return None if value is None or not math.isfinite(value) else value
+
+
+@dataclass(frozen=True)
+class _Named:
+    """A client of which no more is known here."""
+
+    name: str
+
+
+def stopped_summary(run_folder: RunFolder) -> dict[str, Any] | None:
+    """Return the summary of a run that has not finished, without baselines; None where nothing is stored yet.
+
+    No data are loaded. A note says that there is more to come.
+    """
+    stored = run_folder.load() if run_folder.has_checkpoint else None
+    if stored is None or not stored[0].round:
+        return None
+    state, memories = stored
+    names = list(run_folder.origin()["clients"])
+    if len(names) != len(state.profiles):
+        names = [str(number) for number in range(len(state.profiles))]
+    experiment = replace(stored_experiment(run_folder), baselines=())
+    fingerprints = experiment.runtime.fingerprints(memories)
+    LOG.warning(
+        f"{run_folder.folder} has not finished: this is what it came to after round {state.round}; 'fedgraft resume "
+        f"{run_folder.folder}' goes on."
+    )
+    summary = summarise(experiment, state, [_Named(name) for name in names], fingerprints, here=False)
+    return {**summary, "stopped_by": STOPPED}
+
+
+def best_so_far(run_folder: RunFolder) -> Arrays:
+    """Return the shared parameters that did best until the last checkpoint. Raises `InputError` where there is none."""
+    stored = run_folder.load()
+    if stored is None:
+        raise InputError(
+            f"{run_folder.folder} has no checkpoint; finish the run with 'fedgraft resume {run_folder.folder}'."
+        )
+    return stored[0].best_model

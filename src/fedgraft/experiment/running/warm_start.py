@@ -7,14 +7,14 @@ from pathlib import Path
 from typing import Any, Final
 
 from fedgraft import wire
+from fedgraft.contracts.data import names_of
 from fedgraft.engine.privacy.options import CENTRAL, DISTRIBUTED
 from fedgraft.errors import InputError, WireError
-from fedgraft.experiment.experiment import Experiment
-from fedgraft.experiment.own_parameters import Own, fitting
-from fedgraft.experiment.recipes.findings import Finding, UnsuitedError
+from fedgraft.experiment.carried_over import Hashes, Own, fitting, new_rows, seen_at_end
+from fedgraft.experiment.job import Job
+from fedgraft.experiment.recipes.options import Finding, UnsuitedError
 from fedgraft.experiment.recipes.recipe import section_of
 from fedgraft.experiment.recipes.sections import STAGES
-from fedgraft.experiment.seen_rows import Hashes, new_rows, seen_at_end
 from fedgraft.experiment.storage.finished_run import FinishedRun
 from fedgraft.experiment.storage.provenance import Origin
 from fedgraft.experiment.storage.run_folder import RunFolder
@@ -33,7 +33,7 @@ class Start:
     """The model that a run begins with: the shared parameters of another run, its options, what it began with.
 
     And `own`, {name of a client: what of its memory it hands on}; and `rows`, which rows of own tables it was trained
-    on, as `seen_rows` says; None where the run does not say it. And its `claim` of privacy; None for none.
+    on, as `carried_over` says; None where the run does not say it. And its `claim` of privacy; None for none.
     """
 
     folder: Path
@@ -44,12 +44,15 @@ class Start:
     rows: Hashes | None = None
     claim: Mapping[str, Any] | None = None
 
-    def reading(self, experiment: Experiment) -> Experiment:
-        """Return the experiment with data read as those of that run were, where it does not say, and so split."""
-        return self._split(self._agreed(experiment))
+    def reading(self, experiment: Job) -> Job:
+        """Return the experiment with data read as those of that run were, where it does not say, and so split.
 
-    def _split(self, experiment: Experiment) -> Experiment:
-        """Return the experiment with rows split by the key of that run, and none scored that it was trained on."""
+        No row is scored that it was trained on.
+        """
+        then, agreed = self.sections["data"], self.sections["data"].get("transforms")
+        same = experiment.recipe.sections["data"]["name"] == then["name"]
+        if agreed is not None and same and not experiment.agreement_known:
+            experiment = experiment.reading(agreed)
         if experiment.split_seed is None:
             return experiment
         if self.rows is None:
@@ -60,11 +63,11 @@ class Start:
             return experiment
         if experiment.recipe.sections["data"].get("split_seed") is None:
             data: Any = experiment.data
-            seed = self.sections["data"].get("split_seed", self.sections["seed"])
+            seed = then.get("split_seed", self.sections["seed"])
             experiment = experiment.with_data(replace(data, split_seed=seed))
         return replace(experiment, begins=replace(experiment.begins, seen=seen_at_end(self.rows)))
 
-    def tell(self, experiment: Experiment, shards: Sequence[Any]) -> None:
+    def _count_new(self, experiment: Job, shards: Sequence[Any]) -> None:
         """Log how many rows of clients' data are new since that run, where both are of a user's own tables."""
         if experiment.split_seed is not None and self.rows is not None:
             new, every = new_rows(shards, self.rows)
@@ -72,19 +75,12 @@ class Start:
                 f"{new:,} of {every:,} rows are new since {self.folder}; none that it was trained on is scored."
             )
 
-    def _agreed(self, experiment: Experiment) -> Experiment:
-        """Return the experiment with data read by what clients of that run agreed on, where it does not say."""
-        then = self.sections["data"]
-        agreed = then.get("transforms")
-        if agreed is None or experiment.agreement_known or experiment.recipe.sections["data"]["name"] != then["name"]:
-            return experiment
-        return experiment.reading(agreed)
-
-    def begin(self, experiment: Experiment, began: Origin, names: Sequence[str]) -> Experiment:
-        """Return an experiment, fitted to its data, that begins with this model.
+    def begin(self, experiment: Job, began: Origin, shards: Sequence[Any]) -> Job:
+        """Return an experiment, fitted to its data, `shards`, that begins with this model.
 
         Raises `InputError` where the model is not of the same task, encoder, shapes and names.
         """
+        self._count_new(experiment, shards)
         self._check_options(experiment)
         if found := self.findings(experiment.recipe.sections):
             raise UnsuitedError.of(found)
@@ -99,10 +95,10 @@ class Start:
         if not plan.variants:
             self._check_names(began)
         spent = {name: self.claim[name] for name in _SPENT if name in self.claim} if self.claim else {}
-        own = self._own(experiment, began, names) if plan.personal else {}
+        own = self._own(experiment, began, names_of(shards)) if plan.personal else {}
         return experiment.started(self.arrays, replace(experiment.begins, own=own, spent=spent))
 
-    def _own(self, experiment: Experiment, began: Origin, names: Sequence[str]) -> Own:
+    def _own(self, experiment: Job, began: Origin, names: Sequence[str]) -> Own:
         """Return what clients of these names begin with of their own, and say for how many it is known."""
         alike = self._alike(experiment, began)
         own = fitting(experiment.plan, names, {name: self.own[name] for name in alike})
@@ -113,7 +109,7 @@ class Start:
         )
         return own
 
-    def _alike(self, experiment: Experiment, began: Origin) -> list[str]:
+    def _alike(self, experiment: Job, began: Origin) -> list[str]:
         """Return the clients whose own parameters mean the same here: under the same method, of the same names."""
         now, then = experiment.recipe.sections, self.sections
         if then["sharing"]["name"] != now["sharing"]["name"]:
@@ -124,7 +120,7 @@ class Start:
         alike = all(then.get(each) == now.get(each) for each in ("task", *STAGES) if each != "model")
         return [name for name in self.own if alike and before.get(name) == here.get(name)]
 
-    def _check_options(self, experiment: Experiment) -> None:
+    def _check_options(self, experiment: Job) -> None:
         """Raise `InputError` where task or encoder are others, or the task is fitted to other data."""
         now, then = experiment.recipe.sections, self.sections
         names = {field.name for field in fields(type(experiment.plan.task)) if field.name in FITTED}  # type: ignore[arg-type]

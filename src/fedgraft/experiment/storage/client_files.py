@@ -1,4 +1,4 @@
-"""A client's data as a file of its own, and what a site has: such a file, or tables.
+"""A client's data as a file of its own.
 
     magic 15s | format u8 | fingerprint 16s of the tree | tree
 
@@ -9,36 +9,27 @@ which dataclass it is, and only those that data are made of are known.
 import logging
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import pandas as pd
+import tomli_w
 from scipy import sparse
 
 from fedgraft import wire
-from fedgraft.contracts.abilities.matching import KNOWN_ELSEWHERE, MatchedData
-from fedgraft.contracts.abilities.tasks import derived_shard
-from fedgraft.contracts.data import AgreedData, ClientTables, Data, PeerClients, Purpose
-from fedgraft.engine.protocol.codes import SECRET
-from fedgraft.engine.protocol.transport import known_alike
-from fedgraft.errors import InputError, RefusedError, WireError, require_one_of
-from fedgraft.experiment.experiment import Experiment
-from fedgraft.experiment.storage import disk
-from fedgraft.experiment.storage.data_notes import without_notes
+from fedgraft.contracts.data import Data, names_of
+from fedgraft.errors import InputError, WireError
+from fedgraft.experiment.job import Job
+from fedgraft.experiment.storage import disk, folder_check
 from fedgraft.experiment.storage.provenance import digest_of
-from fedgraft.tables.table_files import ALLOWED, is_address, is_table
+from fedgraft.runtimes.federation.folders import file_name
 from fedgraft.wire.buffers import DTYPES
 from fedgraft.wire.layouts import Array, Tree
-from fedgraft.wire.masking import Masks
 
 LOG = logging.getLogger("fedgraft.data")
-LACKS_SECRET: Final = """this node's folder lacks it. Copy matching.secret from another site's folder, not by way of \
-the server; the first site makes it with 'fedgraft federation keygen DIR --new-secret'."""
-"""What is said of a site without the secret of all."""
 SUFFIX: Final = ".data"
 """Of a client's file."""
 FORMAT: Final = 1
@@ -52,6 +43,9 @@ _CHARACTERS: Final = 0x110000
 _MODULE: Final = re.compile(r"[A-Za-z]\w*(\.[A-Za-z]\w*)*", re.ASCII)
 _TIMES_SIZE: Final = 64
 """How many times its own size a file may take in memory, beyond the usual limit."""
+RECIPE: Final = "recipe.toml"
+CLIENTS: Final = "clients.toml"
+FILES: Final = "clients"
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,177 +114,6 @@ def packages_of(data: Data[Any]) -> tuple[str, ...]:
     """Return the packages whose dataclasses a data set's files may hold: fedgraft's, and its own."""
     own = type(data).__module__.partition(".")[0]
     return PACKAGES if own == "fedgraft" else (*PACKAGES, own)
-
-
-# --- what a site has --------------------------------------------------------------------------------------------------
-
-
-def client_at(
-    experiment: Experiment, data: Sequence[str], number: int, name: str, neighbours: PeerClients | None = None
-) -> tuple[Any, str]:
-    """Return a client's data at its site, and their fingerprint.
-
-    Args:
-        experiment: the recipe of the federation.
-        data: a file of `fedgraft shard`; or its tables, NAME=FILE each, where the first may go without a name.
-        number: which client it is, 0, 1 ...
-        name: of the client.
-        neighbours: what its site knows of the others; None = nothing.
-
-    Raises `InputError` for data that are another client's, are wrong, or do not fit the recipe.
-    """
-    if len(data) == 1 and Path(data[0]).suffix == SUFFIX:
-        shard, digest = _of_file(experiment, Path(data[0]), number, name)
-    else:
-        shard = client_of_tables(experiment, _tables(experiment.data, data), number, name, neighbours)
-        digest = digest_of(shard)
-    task = experiment.plan.task
-    try:
-        task.check_shard(shard)
-    except InputError as error:
-        raise InputError(f"{', '.join(map(str, data))} does not fit the recipe: {error}") from error
-    for remark in task.remarks(shard):
-        LOG.warning(remark)
-    return shard, digest
-
-
-def published_at(
-    experiment: Experiment, data: Sequence[str], number: int, name: str, neighbours: PeerClients | None = None
-) -> bytes | None:
-    """Return what a client at its site publishes, packed, for all to agree on how data are read.
-
-    None where that is known, or nothing is to be agreed on, as of a file of `fedgraft shard`. Arguments as `client_at`.
-    """
-    site = experiment.data
-    if not isinstance(site, AgreedData) or experiment.agreement_known or Path(data[0]).suffix == SUFFIX:
-        return None
-    purpose = Purpose(name, number, experiment.seed, trains=True, neighbours=neighbours)
-    tables = _site_tables(experiment.data, data, name)
-    with without_notes():  # they are told where data are read for training
-        return wire.pack(site.published_by(experiment.plan.task, tables, purpose))
-
-
-def matches_at(experiment: Experiment, data: Sequence[str]) -> bool:
-    """Whether ids of a client at its site are matched with others'; of a file of `fedgraft shard` they were before."""
-    site = experiment.data
-    return isinstance(site, MatchedData) and site.matches and Path(data[0]).suffix != SUFFIX
-
-
-def claimed_at(
-    experiment: Experiment,
-    data: Sequence[str],
-    number: int,
-    name: str,
-    neighbours: PeerClients | None,
-    secret: bytes,
-    masks: Masks | None = None,
-) -> bytes | None:
-    """Return what a client at its site tells of its edges to others, packed, by the `secret` of all sites.
-
-    Behind `masks` where it has some. None where there are none to tell of, as of a file of `fedgraft shard`. Other
-    arguments as `client_at`.
-    """
-    site = experiment.data
-    if not isinstance(site, MatchedData) or not matches_at(experiment, data):
-        return None
-    if not secret:
-        raise RefusedError(f"Sites that match ids need the secret that all have in common: {LACKS_SECRET}", SECRET)
-    purpose = Purpose(name, number, experiment.seed, trains=True, neighbours=neighbours)
-    with without_notes():  # they are told where data are read for training
-        claims = site.claims_at(experiment.plan.task, _site_tables(site, data, name), purpose, secret)
-    return wire.pack({**(masks.claims(claims) if masks else claims)})
-
-
-def elsewhere_at(
-    experiment: Experiment, data: Sequence[str], number: int, name: str, neighbours: PeerClients
-) -> pd.DataFrame:
-    """Return the nodes of others to which a site's edges were joined, as `MatchedData.elsewhere_at`.
-
-    Arguments as `client_at`; the site knows where these are.
-    """
-    site = experiment.data
-    if not isinstance(site, MatchedData) or not site.matches or Path(data[0]).suffix == SUFFIX:
-        return pd.DataFrame(columns=list(KNOWN_ELSEWHERE))
-    purpose = Purpose(name, number, experiment.seed, trains=True, neighbours=neighbours)
-    with without_notes():  # they were told where data were read
-        return site.elsewhere_at(experiment.plan.task, _site_tables(site, data, name), purpose)
-
-
-def common_tables(experiment: Experiment, data: Sequence[str], secret: bytes, run: str) -> dict[str, bytes]:
-    """Return {table that all have alike: fingerprint of its file, under the secret of all}; others as `client_at`."""
-    if len(data) == 1 and Path(data[0]).suffix == SUFFIX:
-        return {}
-    names, tables = _site_data(experiment.data).common_tables, _tables(experiment.data, data)
-    read = {name: Path(tables[name]).read_bytes() for name in names if name in tables}
-    return {name: known_alike(secret, f"table in run {run}", content) for name, content in read.items()}
-
-
-def client_of_tables(
-    experiment: Experiment,
-    tables: Mapping[str, str | Path],
-    number: int,
-    name: str,
-    neighbours: PeerClients | None = None,
-) -> Any:
-    """Return a client's data from its own tables, read as the recipe's data set reads those of all clients.
-
-    `tables` are {name of one of the data set's `site_tables`: file}; other arguments as `client_at`.
-    """
-    site = _site_data(experiment.data)
-    _check_first(site, tables, name)
-    task, seed = experiment.plan.task, experiment.seed
-    shard = site.client_shard(task, tables, Purpose(name, number, seed, trains=True, neighbours=neighbours))
-    return derived_shard(task, number, shard, seed, experiment.split_seed)
-
-
-def _of_file(experiment: Experiment, path: Path, number: int, name: str) -> tuple[Any, str]:
-    file = read_client(path, packages_of(experiment.data))
-    if file.task != experiment.task_name:
-        raise InputError(f"{path} holds data for task {file.task!r}; the recipe is for {experiment.task_name!r}.")
-    if (file.number, file.name) != (number, name):
-        raise InputError(
-            f"{path} is of client {file.number}, {file.name!r}; this node is that of client {number}, {name!r}."
-        )
-    return file.shard, file.digest
-
-
-def _site_tables(data: Data[Any], texts: Sequence[str], name: str) -> dict[str, str | Path]:
-    """Return {option: file} of texts "NAME=FILE", the first table among them."""
-    tables = _tables(data, texts)
-    _check_first(_site_data(data), tables, name)
-    return tables
-
-
-def _check_first(site: ClientTables[Any], tables: Mapping[str, str | Path], name: str) -> None:
-    if (first := site.site_tables[0]) not in tables:
-        raise InputError(f"--data {first}=FILE is missing: the table {first!r} of client {name!r}.")
-
-
-def _site_data(data: Data[Any]) -> ClientTables[Any]:
-    if not isinstance(data, ClientTables) or not data.site_tables:
-        raise InputError(
-            f"Data set {type(data).__name__!r} is not read from a site's own tables; give a file of 'fedgraft shard', "
-            f"which ends in {SUFFIX}."
-        )
-    return data
-
-
-def _tables(data: Data[Any], texts: Sequence[str]) -> dict[str, str | Path]:
-    """Return {option: file} of texts "NAME=FILE"; a file without a name is the first table."""
-    if any(Path(text).suffix == SUFFIX for text in texts):
-        raise InputError(f"--data: a file of 'fedgraft shard' ({SUFFIX}) is all of a client's data; give it alone.")
-    known, tables = _site_data(data).site_tables, dict[str, str | Path]()
-    for text in texts:
-        before, equals, after = text.partition("=")
-        name, file = (before, after) if equals and before.isidentifier() else (known[0], text)
-        require_one_of("--data NAME=FILE: NAME", name, known)
-        if name in tables:
-            raise InputError(f"--data: table {name!r} is given twice, {str(tables[name])!r} and {file!r}; give one.")
-        if not is_table(file):
-            allowed = f"{SUFFIX} (of 'fedgraft shard'), {ALLOWED}"
-            raise InputError(f"--data {text}: a file must end in {allowed}.")
-        tables[name] = file if is_address(file) else Path(file)
-    return tables
 
 
 # --- values as trees --------------------------------------------------------------------------------------------------
@@ -394,3 +217,53 @@ def _record(name: str, parts: Mapping[str, Any], packages: Sequence[str]) -> Any
 
 def _is_within(module: str, packages: Sequence[str]) -> bool:
     return any(f"{module}.".startswith(f"{package}.") for package in packages)
+
+
+def shard(experiment: Job, folder: Path, written: Callable[[str, Path, int], None]) -> list[Path]:
+    """Write a recipe's data to a folder, a file for each client.
+
+    Args:
+        experiment: the recipe.
+        folder: not there yet, or empty; where the data cannot be loaded or written, it is left as it was.
+        written: told of each client: its name, its file, the file's size in bytes.
+
+    Returns:
+        The clients' files, in their order. Raises `InputError`.
+    """
+    _check_free(folder)
+    shards = experiment.shards()
+    fitted = experiment.fitted(shards)
+    recipe = fitted.to_toml().encode()
+    names = list(names_of(shards))
+    paths = [folder / FILES / f"{name}{SUFFIX}" for name in _file_names(names)]
+    with disk.written(folder):
+        made = [*folder_check.make(folder), *folder_check.make(folder / FILES)]
+        (folder / FILES).chmod(0o700)
+        try:
+            for number, (name, path) in enumerate(zip(names, paths, strict=True)):
+                size = write_client(path, number, name, fitted.task_name, shards[number], packages_of(fitted.data))
+                written(name, path, size)
+            disk.replace(folder, {CLIENTS: tomli_w.dumps({"names": names}).encode(), RECIPE: recipe})
+        except BaseException:
+            for path in (*paths, folder / CLIENTS, folder / RECIPE):
+                disk.remove(path)
+            folder_check.take_back(made)
+            raise
+    return paths
+
+
+def _check_free(folder: Path) -> None:
+    if names := folder_check.names_in(folder, folder):
+        more = f" and {len(names) - 1} more" if len(names) > 1 else ""
+        raise InputError(f"{folder} is not empty: it holds {names[0]!r}{more}. Choose a folder that is new or empty.")
+
+
+def _file_names(names: list[str]) -> list[str]:
+    """Return a name of a file for each client, all distinct, whatever clients are called."""
+    safe_names: dict[str, str] = {}  # by what a file system that knows no capitals takes for it
+    for number, name in enumerate(names):
+        safe = file_name(name) or "client"
+        while safe.casefold() in safe_names:
+            safe += f"-{number}"
+        safe_names[safe.casefold()] = safe
+    return list(safe_names.values())

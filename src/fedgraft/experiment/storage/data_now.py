@@ -10,8 +10,8 @@ from typing import Any, get_args, get_type_hints
 
 from fedgraft.contracts.data import names_of
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import Experiment
-from fedgraft.experiment.recipes.relative_paths import mapped
+from fedgraft.experiment.job import Job
+from fedgraft.experiment.recipes.recipe_files import mapped
 from fedgraft.experiment.storage.data_notes import without_notes
 from fedgraft.experiment.storage.provenance import Origin, changed_clients, check_clients, named_by
 
@@ -35,7 +35,7 @@ class DataNow:
     changed: frozenset[int] = frozenset()
 
 
-def load(experiment: Experiment, began: Origin, where: str, allow_changed: bool) -> DataNow:
+def load(experiment: Job, began: Origin, where: str, allow_changed: bool) -> DataNow:
     """Load a stored run's data, which [data] of the file `where` names; what the run began with is in `began`.
 
     Where they may be others than that, a note says which are. Raises `InputError` for data that are not there, that
@@ -75,7 +75,7 @@ def load(experiment: Experiment, began: Origin, where: str, allow_changed: bool)
     return now
 
 
-def moved(experiment: Experiment, root: Path) -> Experiment:
+def moved(experiment: Job, root: Path) -> Job:
     """Return the experiment with its data read from another folder.
 
     Files keep their places below the folder that holds all of them; data that are one folder are that folder.
@@ -95,7 +95,7 @@ def moved(experiment: Experiment, root: Path) -> Experiment:
     return experiment.with_changes({f"data.{key}": mapped(each, changed) for key, each in _files(experiment).items()})
 
 
-def _files(experiment: Experiment) -> dict[str, Any]:
+def _files(experiment: Job) -> dict[str, Any]:
     """{option of [data] that names files: its value}."""
     hints = get_type_hints(type(experiment.data))
     options: Mapping[str, Any] = experiment.recipe.sections["data"]
@@ -104,7 +104,7 @@ def _files(experiment: Experiment) -> dict[str, Any]:
     }
 
 
-def _paths(experiment: Experiment) -> list[Path]:
+def _paths(experiment: Job) -> list[Path]:
     """The whole paths of all files and folders that [data] names."""
 
     def texts(value: Any) -> Iterator[str]:
@@ -121,7 +121,7 @@ def _whole(path: str) -> Path:
     return Path(os.path.abspath(path))
 
 
-def _check_names(experiment: Experiment, began: Origin, now: DataNow, where: str) -> None:
+def _check_names(experiment: Job, began: Origin, now: DataNow, where: str) -> None:
     """Raise `InputError` for a client whose model numbers names otherwise than its data do now."""
     names = names_of(now.shards)
     for number in sorted(now.changed):

@@ -18,9 +18,8 @@ from fedgraft.engine.plan import Plan
 from fedgraft.engine.server.rounds.averaging import scored_model
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError, WireError, unknown
-from fedgraft.experiment.own_parameters import inherited
+from fedgraft.experiment.carried_over import inherited
 from fedgraft.experiment.storage import data_now
-from fedgraft.experiment.storage.data_now import DataNow
 from fedgraft.experiment.storage.disk import read_model
 from fedgraft.experiment.storage.folder_check import CHECKPOINT, ENVIRONMENT, MODEL, RUN, STATE, SUMMARY
 from fedgraft.experiment.storage.outside_classes import stored_experiment
@@ -78,7 +77,7 @@ class FinishedRun:
         _ = self.shards, self.memory(0)
 
     @cached_property
-    def data(self) -> DataNow:
+    def data(self) -> data_now.DataNow:
         """The run's data, loaded again. Raises `InputError` where they have changed and may not, or are at nodes."""
         self._check_here()
         now = data_now.load(self.experiment, self.run_folder.origin(), self._where, self._allow_changed)

@@ -11,8 +11,8 @@ from fedgraft.contracts.abilities.matching import MatchedData
 from fedgraft.contracts.data import PeerClients
 from fedgraft.contracts.values import Halo
 from fedgraft.errors import InputError, WireError
-from fedgraft.experiment.experiment import Experiment
-from fedgraft.experiment.recipes.option_names import named_as_in_recipes
+from fedgraft.experiment.job import Job
+from fedgraft.experiment.recipes.discovery import named_as_in_recipes
 from fedgraft.experiment.storage import disk
 from fedgraft.wire.layouts import Arrays
 from fedgraft.wire.masking import (
@@ -49,7 +49,7 @@ CLAIMED: Final = "claimed"
 """What a site calls, of what it says of itself, its edges to others."""
 
 
-def matched_here(experiment: Experiment) -> Experiment:
+def matched_here(experiment: Job) -> Job:
     """Return the experiment with what it takes to match ids where the data of all are here."""
     data = experiment.data
     if not isinstance(data, MatchedData) or not data.matches:
@@ -59,8 +59,8 @@ def matched_here(experiment: Experiment) -> Experiment:
 
 
 def matched_at_sites(
-    experiment: Experiment, claimed: Mapping[int, bytes], clients: int, ask: Ask = lambda orders: {}
-) -> tuple[Experiment, dict[int, bytes]]:
+    experiment: Job, claimed: Mapping[int, bytes], clients: int, ask: Ask = lambda orders: {}
+) -> tuple[Job, dict[int, bytes]]:
     """Return the experiment with what matching took, and what each of so many clients is told, packed.
 
     `claimed` is what clients have told of their edges, packed. Who has told nothing is told that nothing was joined.

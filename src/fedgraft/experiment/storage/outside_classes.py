@@ -15,11 +15,10 @@ from pathlib import Path
 
 from fedgraft.contracts import given_networks
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import Experiment, WarmStart
-from fedgraft.experiment.own_parameters import parted
+from fedgraft.experiment.carried_over import WarmStart, parted, seen_before
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.recipes.recipe import contents, outside_names
 from fedgraft.experiment.recipes.sections import Section
-from fedgraft.experiment.seen_rows import seen_before
 from fedgraft.experiment.storage.disk import read_bytes, read_model, written
 from fedgraft.experiment.storage.folder_check import EXPERIMENT, NETWORK, START
 from fedgraft.experiment.storage.provenance import SPENT
@@ -51,7 +50,7 @@ def note_made(sections: Section) -> None:
             _note(names)
 
 
-def stored_experiment(run_folder: RunFolder) -> Experiment:
+def stored_experiment(run_folder: RunFolder) -> Job:
     """Return the experiment of a run's folder.
 
     Raises `InputError` for a run of another format; and, before anything is imported, where it names classes outside
@@ -59,14 +58,15 @@ def stored_experiment(run_folder: RunFolder) -> Experiment:
     """
     run_folder.check_format()
     where, text = run_folder.folder / EXPERIMENT, run_folder.experiment_toml()
-    names = [name for name in outside_names(contents(text, str(where))) if not _is_known(name)]
+    outside = outside_names(contents(text, str(where)))
+    names = [name for name in outside if name not in _KNOWN and not _file(name).is_file()]
     if names:
         raise InputError(
             f"{where} names classes outside fedgraft, whose code would run: {', '.join(names)}. No run of this user's "
             f"on this machine had them. If you trust them: fedgraft trust {run_folder.folder}"
         )
     _take_network(run_folder, text)
-    experiment = Experiment.from_toml(text, str(where))
+    experiment = Job.from_toml(text, str(where))
     start = run_folder.origin().get("start", {})
     (arrays, own), rows = parted(_first_model(run_folder)), run_folder.seen() if start else None
     seen = None if rows is None else seen_before(rows)
@@ -96,7 +96,7 @@ def _take_network(run_folder: RunFolder, text: str) -> None:
 
 
 def _first_model(run_folder: RunFolder) -> Arrays:
-    """Return the parameters that a run's models began with, see `own_parameters.joined`; {} where they were drawn.
+    """Return the parameters that a run's models began with, see `carried_over.joined`; {} where they were drawn.
 
     Raises `InputError` if they are missing, or not those that the run began with.
     """
@@ -109,10 +109,6 @@ def _first_model(run_folder: RunFolder) -> Arrays:
     if digest(arrays) != known.get("model"):
         raise InputError(f"{path} is damaged: it is not what the run's model began with.")
     return arrays
-
-
-def _is_known(name: str) -> bool:
-    return name in _KNOWN or _file(name).is_file()
 
 
 def _note(names: Sequence[str]) -> None:

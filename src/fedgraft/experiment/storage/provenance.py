@@ -7,6 +7,7 @@ answers wrong.
 import hashlib
 import logging
 import math
+import os
 import pickle
 import platform
 from collections.abc import Iterable, Mapping, Sequence
@@ -32,6 +33,8 @@ FREE: Final = ("data", "runtime", "checkpoint", "budget", "description", "rounds
 """Options that may change between a run and its resumption; data are compared themselves, wherever they are now."""
 COMPUTING: Final = ("fedgraft", "torch", "numpy")
 """Libraries that a run's bits depend on."""
+LIBRARIES: Final = (*COMPUTING, "scipy", "pandas")
+"""Libraries that a run's `environment.json` names."""
 RESUMED: Final = "resumed"
 """Where `environment.json` lists the versions that a run was taken up with, where they were others."""
 LOG = logging.getLogger("fedgraft.experiment.storage.provenance")
@@ -83,6 +86,13 @@ def named_by(task: Task[Any, Any] | None, shard: Any) -> str:
     predicting = task.ability(PredictingTask) if task else None
     names = predicting.vocabulary(shard) if predicting else ()
     return digest_of(list(names)) if names else ""
+
+
+@cache  # stays what it is while a process lives, and reading versions takes longer than a round of a small run
+def environment() -> Mapping[str, Any]:
+    """Return what a run depends on: versions and machine."""
+    machine = {"python": platform.python_version(), "platform": platform.platform(), "cores": os.cpu_count()}
+    return {**machine, **{name: version(name) for name in LIBRARIES}}
 
 
 @cache

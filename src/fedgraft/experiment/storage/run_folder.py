@@ -24,8 +24,8 @@ from fedgraft import wire
 from fedgraft.engine.server.ledger import Entry
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import FedgraftError, InputError, WireError
-from fedgraft.experiment.recipes.relative_paths import from_here, whole_text
-from fedgraft.experiment.seen_rows import Hashes, rows_in
+from fedgraft.experiment.carried_over import Hashes, rows_in
+from fedgraft.experiment.recipes.recipe_files import from_here, whole_text
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage import folder_check as folders
 from fedgraft.experiment.storage.disk import Tally

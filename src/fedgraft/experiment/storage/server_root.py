@@ -6,21 +6,24 @@ from typing import Final
 
 from fedgraft.contracts import PoissonSelector
 from fedgraft.errors import require
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.folder_check import SECRET
 
 _BYTES: Final = 32
 
 
-def make_root(folder: Path, experiment: Experiment) -> None:
-    """Put a new secret into a new run's folder, for its owner alone, where the server draws from one."""
-    if _needed(experiment):
-        with disk.written(folder):
-            disk.replace(folder, {SECRET: secrets.token_bytes(_BYTES)}, disk.PRIVATE)
+def make_root(folder: Path, experiment: Job) -> bytes:
+    """Put a new secret into a new run's folder, for its owner alone; b"" where the server draws from none."""
+    if not _needed(experiment):
+        return b""
+    root = secrets.token_bytes(_BYTES)
+    with disk.written(folder):
+        disk.replace(folder, {SECRET: root}, disk.PRIVATE)
+    return root
 
 
-def root_in(folder: Path, experiment: Experiment) -> bytes:
+def root_in(folder: Path, experiment: Job) -> bytes:
     """Return the secret; b"" where nothing is drawn from it.
 
     Raises `InputError` where it is gone: with another one, a round that is made again would have other noise.
@@ -32,5 +35,5 @@ def root_in(folder: Path, experiment: Experiment) -> bytes:
     return root
 
 
-def _needed(experiment: Experiment) -> bool:
+def _needed(experiment: Job) -> bool:
     return experiment.plan.privacy.central or isinstance(experiment.selector, PoissonSelector)

@@ -8,7 +8,7 @@ import typer
 from fedgraft.errors import InputError, printable, require
 from fedgraft.experiment.recipes.recipe import parse_override
 from fedgraft.interface.commands.ends import interruptible
-from fedgraft.interface.commands.options import SETTINGS, AsJson, Quiet, print_json
+from fedgraft.interface.commands.options import AsJson, Quiet, print_json
 from fedgraft.interface.commands.options import say as tell
 from fedgraft.reports.advising.advise import MOST_WORK
 from fedgraft.reports.advising.advise import advise as find_advice
@@ -16,10 +16,7 @@ from fedgraft.reports.advising.page import as_json as object_of
 from fedgraft.reports.advising.page import padded
 from fedgraft.reports.advising.questions import Question
 
-app = typer.Typer(**SETTINGS)
 
-
-@app.command()
 def advise(
     data: Annotated[
         str, typer.Argument(metavar="DATA", help="A data set ('fedgraft list data'), or a CSV or Parquet file.")

@@ -6,20 +6,16 @@ from typing import Annotated, Any
 import typer
 
 from fedgraft.interface.commands.options import (
-    SETTINGS,
     AllowChangedData,
     AsJson,
     DataRoot,
     Folder,
+    load,
     print_json,
     print_table,
 )
-from fedgraft.interface.loading import load
-
-app = typer.Typer(**SETTINGS)
 
 
-@app.command()
 def attack(
     folder: Folder,
     kind: Annotated[

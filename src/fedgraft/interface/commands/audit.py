@@ -5,15 +5,12 @@ from typing import Annotated
 
 import typer
 
-from fedgraft.interface.commands.options import SETTINGS, print_table, say
+from fedgraft.interface.commands.options import print_table, say
 
 SHOWN = ("time", "run", "round", "kind", "purpose", "bytes", "epsilon", "decision", "why")
 """Columns of lines on a terminal."""
 
-app = typer.Typer(**SETTINGS)
 
-
-@app.command()
 def audit(
     folder: Annotated[Path, typer.Argument(metavar="NODEDIR", help="The site's folder, as of 'fedgraft node'.")],
     verify: Annotated[

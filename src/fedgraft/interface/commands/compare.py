@@ -5,17 +5,14 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from fedgraft.interface.commands.options import SETTINGS, AsJson, Folders, Labels, Target, print_json
+from fedgraft.interface.commands.options import AsJson, Folders, Labels, Target, print_json
 from fedgraft.reports.stored.comparison import compared
 from fedgraft.reports.stored.comparison import render as render_comparison
 from fedgraft.reports.stored.seed_groups import group_rows, grouped, open_named
 from fedgraft.reports.stored.seed_groups import render as render_groups
 from fedgraft.reports.stored.stored_runs import COSTS
 
-app = typer.Typer(**SETTINGS)
 
-
-@app.command()
 def compare(
     folders: Folders,
     target: Target = None,

@@ -7,12 +7,9 @@ import typer
 
 from fedgraft.experiment.predicting.export import export as write
 from fedgraft.experiment.predicting.site_run import open_run
-from fedgraft.interface.commands.options import SETTINGS, AllowChangedData, DataRoot, Folder, say
-
-app = typer.Typer(**SETTINGS)
+from fedgraft.interface.commands.options import AllowChangedData, DataRoot, Folder, say
 
 
-@app.command()
 def export(
     folder: Folder,
     out: Annotated[

@@ -9,7 +9,7 @@ import typer
 
 from fedgraft.engine.privacy.secure_sum import SIGNED_KEYS
 from fedgraft.errors import InputError, Interrupted, missing_extra
-from fedgraft.experiment.experiment import load
+from fedgraft.experiment.job import load
 from fedgraft.interface.commands.options import SETTINGS, AsJson, print_json, print_table, say
 from fedgraft.interface.federated import keys_made_here
 from fedgraft.runtimes.federation import making, membership, operator_socket, site_keys

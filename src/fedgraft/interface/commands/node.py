@@ -6,13 +6,10 @@ from typing import Annotated
 import typer
 
 from fedgraft.errors import Interrupted
-from fedgraft.interface.commands.options import SETTINGS, say
+from fedgraft.interface.commands.options import say
 from fedgraft.runtimes.workers import signals
 
-app = typer.Typer(**SETTINGS)
 
-
-@app.command()
 def node(
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="The site's folder, from 'fedgraft federation init'.")],
     data: Annotated[

@@ -3,15 +3,16 @@
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from importlib import import_module
 from pathlib import Path
+from signal import SIGINT
 from typing import Annotated, Any, Final
 
 import typer
 import typer.core
-from rich.console import Console
-from rich.text import Text
 
-from fedgraft.errors import printable
+from fedgraft.errors import MachineError, memory_shortage, printable
+from fedgraft.runtimes.workers import signals
 
 typer.core.HAS_RICH = False  # help is plain text, in which typer would escape "[required]" as for rich
 SETTINGS: Final[dict[str, Any]] = {
@@ -58,12 +59,14 @@ Target = Annotated[
     ),
 ]
 
-messages = Console(stderr=True, highlight=False, soft_wrap=True)
 
+def say(line: str, mark: str = "") -> None:
+    """Print a line for people, on standard error; a `mark` before it is red."""
+    from rich.console import Console  # `--help` and `show` need none of it
+    from rich.text import Text
 
-def say(line: str) -> None:
-    """Tell people one line, on standard error."""
-    messages.print(Text(printable(line)))
+    text = Text.assemble((mark, "red"), " " * bool(mark), line if mark else printable(line))
+    Console(stderr=True, highlight=False, soft_wrap=True).print(text)
 
 
 def print_json(value: Any) -> None:
@@ -73,8 +76,10 @@ def print_json(value: Any) -> None:
 
 def print_table(headings: Sequence[str], rows: Iterable[Iterable[object]]) -> None:
     """Print a table for people, on standard output; without headings they are not shown. None is a dash."""
-    from rich import box  # `--help` needs neither
+    from rich import box
+    from rich.console import Console
     from rich.table import Table
+    from rich.text import Text
 
     table = Table(box=box.SIMPLE, show_header=any(headings))
     for heading in headings:
@@ -82,3 +87,14 @@ def print_table(headings: Sequence[str], rows: Iterable[Iterable[object]]) -> No
     for row in rows:
         table.add_row(*(Text("-" if each is None else printable(str(each))) for each in row))
     Console(highlight=False).print(table)
+
+
+def load(module: str) -> Any:
+    """Return a module by its name. Raises `MachineError` where it cannot be imported."""
+    try:
+        return import_module(module)
+    except KeyboardInterrupt as error:  # which typer would take for its own
+        raise signals.Terminated(SIGINT) from error
+    except (ImportError, OSError, MemoryError, SystemError) as error:  # the last of a library that lacks memory
+        why = memory_shortage(error) or " ".join(str(error).split())
+        raise MachineError(f"fedgraft cannot be loaded: {why}.") from error

@@ -4,10 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
-from fedgraft.interface.commands.options import SETTINGS, AsJson, Changes, Recipe, print_json, print_table
-from fedgraft.interface.loading import load
-
-app = typer.Typer(**SETTINGS)
+from fedgraft.interface.commands.options import AsJson, Changes, Recipe, load, print_json, print_table
 
 Numbers = Annotated[
     int | None, typer.Option(min=1, metavar="N", help="Without data: parameters of the model, or statistics of a sum.")
@@ -16,7 +13,6 @@ Units = Annotated[int | None, typer.Option(min=1, metavar="N", help="Without dat
 Clients = Annotated[int | None, typer.Option(min=1, metavar="N", help="Without data: clients. Default: data.clients.")]
 
 
-@app.command()
 def privacy(
     recipe: Recipe,
     changes: Changes = None,

@@ -10,10 +10,7 @@ from fedgraft.reports.pages.html_report import write_report
 from fedgraft.reports.stored.seed_groups import runs_in
 from fedgraft.reports.stored.stored_runs import COSTS
 
-app = typer.Typer(**options.SETTINGS)
 
-
-@app.command()
 def report(
     folders: options.Folders,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="FILE", help="The HTML file; it opens offline.")],

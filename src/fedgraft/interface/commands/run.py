@@ -9,8 +9,8 @@ import typer
 from typer.core import TyperCommand
 
 from fedgraft.errors import InputError
-from fedgraft.experiment import experiment as experiments
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment import job as jobs
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.recipes.recipe import parse_override
 from fedgraft.experiment.recipes.sections import METHODS, VALUES
 from fedgraft.experiment.recipes.sections import SETTINGS as SECTIONS
@@ -21,7 +21,7 @@ from fedgraft.interface import federated
 from fedgraft.interface.commands.ends import resumable, show_seeds, show_summary, startable
 from fedgraft.interface.commands.options import SETTINGS, AsJson, Changes, Quiet, Recipe, Seed, Track, say
 from fedgraft.interface.progress import Progress
-from fedgraft.interface.seeds import parse_seeds, run_seeds
+from fedgraft.interface.seed_runs import parse_seeds, run_seeds
 from fedgraft.interface.trackers import followed
 
 app = typer.Typer(**SETTINGS)
@@ -72,7 +72,7 @@ def run(
         if seed is not None or on is not None or start is not None or track:
             without = "--seed, --on, --from and --track"
             raise InputError(f"--seeds goes without {without}; got --seeds {seeds} beside one of them.")
-        several(experiments.load(recipe, overrides, switch), parse_seeds(seeds), out, as_json, quiet)
+        several(jobs.load(recipe, overrides, switch), parse_seeds(seeds), out, as_json, quiet)
         return
     if on is not None:
         if track:
@@ -85,7 +85,7 @@ def run(
         show_summary(summary, folder, as_json)
         return
     begin = None if start is None else start_from(start)
-    experiment = experiments.load(recipe, overrides, switch, begin.findings if begin else None)
+    experiment = jobs.load(recipe, overrides, switch, begin.findings if begin else None)
     portable.begin_again(experiment.runtime)
     folder = out or free_folder(experiment.recipe.name)
     with (
@@ -98,7 +98,7 @@ def run(
     show_summary(summary, folder, as_json)
 
 
-def several(experiment: Experiment, seeds: list[int], out: Path | None, as_json: bool, quiet: bool) -> None:
+def several(experiment: Job, seeds: list[int], out: Path | None, as_json: bool, quiet: bool) -> None:
     """Run an experiment with several seeds, and tell means and spreads."""
     portable.begin_again(experiment.runtime)
     folder = out or free_folder(experiment.recipe.name)

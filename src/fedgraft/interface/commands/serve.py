@@ -5,14 +5,11 @@ from typing import Annotated
 import typer
 
 from fedgraft.errors import Interrupted
-from fedgraft.interface.commands.options import SETTINGS, Folder, say
+from fedgraft.interface.commands.options import Folder, say
 from fedgraft.interface.json_tables import MAX_REQUEST, MAX_ROWS
 from fedgraft.runtimes.workers import signals
 
-app = typer.Typer(**SETTINGS)
 
-
-@app.command()
 def serve(
     folder: Folder,
     host: Annotated[str, typer.Option(help="Address to listen at; there is no authentication.")] = "127.0.0.1",

@@ -5,16 +5,13 @@ from typing import Annotated
 
 import typer
 
-from fedgraft.experiment import experiment as experiments
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.recipes.recipe import parse_override
 from fedgraft.experiment.recipes.units import human_bytes
-from fedgraft.experiment.storage import sharding
-from fedgraft.interface.commands.options import SETTINGS, AsJson, Recipe, Seed, print_json, say
-
-app = typer.Typer(**SETTINGS)
+from fedgraft.experiment.storage import client_files
+from fedgraft.interface.commands.options import AsJson, Recipe, Seed, print_json, say
 
 
-@app.command()
 def shard(
     recipe: Recipe,
     out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="New or empty folder.")],
@@ -37,7 +34,9 @@ def shard(
     def written(name: str, path: Path, size: int) -> None:
         say(f"{name}: {human_bytes(size)} in {path}")
 
-    paths = sharding.shard(experiments.load(recipe, overrides), out, written)
-    say(f"{len(paths)} clients and {sharding.RECIPE} in {out}")
+    paths = client_files.shard(jobs.load(recipe, overrides), out, written)
+    say(f"{len(paths)} clients and {client_files.RECIPE} in {out}")
     if as_json:
-        print_json({"folder": str(out), "recipe": sharding.RECIPE, "clients": len(paths), "files": [*map(str, paths)]})
+        print_json(
+            {"folder": str(out), "recipe": client_files.RECIPE, "clients": len(paths), "files": [*map(str, paths)]}
+        )

@@ -1,19 +1,24 @@
 """Explain a recipe, a section of recipes, or a method: source, options, cost."""
 
-from contextlib import nullcontext
-from typing import Annotated
+import sys
+from abc import ABCMeta
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
+from functools import cache
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+from typing import Annotated, Any
 
 import typer
 
 from fedgraft.experiment.recipes.method_names import FAMILIES, entry_points
-from fedgraft.interface.commands.options import SETTINGS, AsJson, print_json
-from fedgraft.interface.loading import load
-from fedgraft.interface.stand_ins import stand_ins
+from fedgraft.interface.commands.options import AsJson, load, print_json
 
-app = typer.Typer(**SETTINGS)
+LIBRARIES = ("jaxtyping", "pandas", "pyarrow", "scipy", "torch")
+"""What there are stand-ins for."""
 
 
-@app.command()
 def show(
     name: Annotated[
         str,
@@ -45,3 +50,61 @@ def show(
 def _takes_outside(name: str) -> bool:
     """Return whether a name's pages may take code that is not fedgraft's: of a user's file, or of another package."""
     return name.endswith(".toml") or ":" in name or any(map(entry_points, FAMILIES))
+
+
+@contextmanager
+def stand_ins() -> Iterator[None]:
+    """Have what is imported in here find stand-ins for `LIBRARIES`; it is forgotten at the end, fedgraft's part too.
+
+    A process that has torch already has nothing to gain, and gets none.
+    """
+    if "torch" in sys.modules:
+        yield
+        return
+    before, finder = {*sys.modules}, _Finder()
+    sys.meta_path.insert(0, finder)
+    try:
+        yield
+    finally:
+        sys.meta_path.remove(finder)
+        for name in sys.modules.keys() - before:
+            package, _, module = name.rpartition(".")
+            if name.partition(".")[0] in ("fedgraft", *LIBRARIES):
+                del sys.modules[name]
+                if package in before:
+                    vars(sys.modules[package]).pop(module, None)
+
+
+class _StandIn(ABCMeta):
+    """A class in place of a module, or of anything in one; what is in it, its items and its results are like it."""
+
+    def __getattr__(cls, name: str) -> Any:
+        if name.startswith("__"):  # what Python itself looks for
+            raise AttributeError(name)
+        return _stand_in(name)
+
+    def __getitem__(cls, item: object) -> Any:
+        return cls
+
+    def __call__(cls, *arguments: object, **options: object) -> Any:
+        return cls
+
+
+@cache
+def _stand_in(name: str) -> Any:
+    return _StandIn(name, (), {})
+
+
+class _Finder(MetaPathFinder, Loader):
+    """Imports a stand-in for each module of `LIBRARIES`."""
+
+    def find_spec(self, name: str, path: Sequence[str] | None, target: ModuleType | None = None) -> ModuleSpec | None:
+        """Return how to import a module; None for one that is imported as it is."""
+        return ModuleSpec(name, self, is_package=True) if name.partition(".")[0] in LIBRARIES else None
+
+    def create_module(self, spec: ModuleSpec) -> Any:
+        """Return the stand-in for a module."""
+        return _stand_in(spec.name)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Leave it as it is."""

@@ -7,16 +7,13 @@ from typing import Annotated
 import typer
 
 from fedgraft.errors import InputError
-from fedgraft.interface.commands.options import SETTINGS, AsJson, print_json, say
+from fedgraft.interface.commands.options import AsJson, print_json, say
 from fedgraft.reports.studies import cost_figures, running
 from fedgraft.reports.studies import study as studies
-from fedgraft.reports.studies.page import tables, write_page
-from fedgraft.reports.studies.stored_results import StoredResults
-
-app = typer.Typer(**SETTINGS)
+from fedgraft.reports.studies.layouts import tables, write_page
+from fedgraft.reports.studies.study import StoredResults
 
 
-@app.command()
 def study(
     name: Annotated[str, typer.Argument(metavar="STUDY", help="A study ('fedgraft list studies'), or a TOML file.")],
     data: Annotated[

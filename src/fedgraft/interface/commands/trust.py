@@ -1,14 +1,9 @@
 """Trust the classes outside fedgraft that another user's run names: their code runs when it is used."""
 
-import typer
-
 from fedgraft.experiment.storage import outside_classes
-from fedgraft.interface.commands.options import SETTINGS, AsJson, Folder, print_json, say
-
-app = typer.Typer(**SETTINGS)
+from fedgraft.interface.commands.options import AsJson, Folder, print_json, say
 
 
-@app.command()
 def trust(folder: Folder, as_json: AsJson = False) -> None:
     """Trust the classes outside fedgraft that another user's run names: their code runs when it is used."""
     names = outside_classes.trust(folder)

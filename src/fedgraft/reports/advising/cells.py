@@ -1,4 +1,7 @@
-"""Finished jobs: each is a small JSON file, so that advice that is asked for again runs only what is missing."""
+"""Finished jobs, and the limits of work and time that they are done within.
+
+Each is a small JSON file, so that advice that is asked for again runs only what is missing.
+"""
 
 import json
 import math
@@ -8,30 +11,136 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import mean, stdev
-from typing import Any
+from typing import Any, Final
 
 from fedgraft.contracts.abilities.pooling import PooledTask
 from fedgraft.contracts.values import SCORED_SPLITS
-from fedgraft.engine.server.loop.stopping import Row
+from fedgraft.engine.server.loop.stopping import Row, Stopping
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import AllClientsFailedError, BudgetError, FedgraftError, InputError
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.running import baseline_scores
 from fedgraft.experiment.running.loops import running
 from fedgraft.experiment.running.runner import execute
 from fedgraft.experiment.storage import disk
-from fedgraft.reports.advising.candidates import LOCAL
-from fedgraft.reports.advising.limits import Following, Limit, StoppedError, pooled
-from fedgraft.reports.advising.questions import Job, Question, key_of
+from fedgraft.reports.advising.questions import LOCAL, Question, Trial, key_of
 
+TERA: Final = 10**12
+SURE_ROUNDS: Final = 3
+"""After so many rounds the operations of a run are told from those so far."""
+WORK, TIME = "--work", "--minutes"
+"""The options that limit work and time."""
 Cell = dict[str, Any]
 """Result of a job: "validation" and "test"; of a federated run also "pooled", "own", "bytes" ...; or "refused".
 
 "operations" are those of the clients that were counted for it, of baselines 0.
 """
-
 KEPT = ("metric", "better", "clients", "rounds", "bytes", "seconds", "selections", "stopped_by", "raw_data_bytes")
 """Of a run's summary."""
+Scored = list[dict[str, float]]
+"""A client's scores by split, a round each."""
+
+
+class StoppedError(FedgraftError):
+    """A job that a limit has stopped.
+
+    Args:
+        limit: the option that sets it.
+        spent: operations until then.
+        needed: operations that the whole job would take, as far as it is known; 0 = not.
+    """
+
+    def __init__(self, limit: str, spent: int, needed: float = 0.0) -> None:
+        super().__init__(f"stopped by {limit}")
+        self.limit, self.spent, self.needed = limit, spent, needed
+
+
+@dataclass(frozen=True)
+class Limit:
+    """The most that a job may take: so many operations, and until a moment of `time.monotonic()`; inf = no limit."""
+
+    operations: float
+    until: float
+
+    @property
+    def time_is_up(self) -> bool:
+        """True once the moment has passed."""
+        return time.monotonic() >= self.until
+
+    def check(self, spent: int, share: float, sure: bool) -> None:
+        """Raise `StoppedError` for a job that has taken so many operations for this share of all there is to do.
+
+        What is counted is the same on any machine, however busy; `sure` says whether it already tells the rest.
+        """
+        needed = spent / share if share > 0 else float(spent)
+        if sure and needed > self.operations:
+            raise StoppedError(WORK, spent, needed)
+        if self.time_is_up:
+            raise StoppedError(TIME, spent)
+
+
+def human_operations(count: float) -> str:
+    """Return operations as a person reads them.
+
+    >>> human_operations(3_400_000_000), human_operations(5e12)
+    ('0.0034 TFLOP', '5 TFLOP')
+    """
+    return f"{count / TERA:.3g} TFLOP"
+
+
+class Following:
+    """Follows a run."""
+
+    def __init__(self, stopping: Stopping, limit: Limit) -> None:
+        self._stopping, self._limit = stopping, limit
+        self._state: RunState | None = None
+        self._scored: list[dict[str, dict[str, float]]] = []
+
+    def after_round(self, state: RunState, row: Row) -> None:
+        """Note the clients' scores. Raises `StoppedError` as soon as the run is known to take too much."""
+        self._state = state
+        if row.validation is not None:
+            self._scored.append(state.scores)
+        if not state.finished:
+            self._limit.check(state.flops, self._stopping.progress(state), sure=state.round >= SURE_ROUNDS)
+
+    def figures(self, better: str, metric: str, sizes: Sequence[int]) -> dict[str, float]:
+        """Return scores over clients on validation; none where some client was never scored.
+
+        "pooled" is that of the round that is best for all; "own", where every client keeps the round that is best on
+        its own split. Smoothed answers come after the last round: they are one more, and the only one that is pooled.
+
+        Args:
+            better: "lower" or "higher".
+            metric: its name.
+            sizes: of the clients' validation splits.
+        """
+        choose = min if better == "lower" else max
+        smoothed = [] if self._state is None or self._scored[-1:] == [self._state.scores] else [self._state.scores]
+        having = [client for client, size in enumerate(sizes) if size]
+        counts = [sizes[client] for client in having]
+        rounds = [_of_clients(scores, having) for scores in [*self._scored, *smoothed]]
+        rounds = [scores for scores in rounds if not any(map(math.isnan, scores))]
+        if not rounds:
+            return {}
+        own = [choose(scores) for scores in zip(*rounds, strict=True)]
+        of_all = [pooled(scores, counts, metric) for scores in (rounds[-1:] if smoothed else rounds)]
+        return {"pooled": choose(of_all), "own": pooled(own, counts, metric)}
+
+
+def pooled(scores: Sequence[float], sizes: Sequence[int], metric: str) -> float:
+    """Return the score over all clients' examples, from those of each client; errors add up as squares.
+
+    >>> pooled([0.5, 1.0], [3, 1], "accuracy")
+    0.625
+    """
+    power = 2 if metric == "rmse" else 1
+    total = math.fsum(n * score**power for score, n in zip(scores, sizes, strict=True))
+    return float((total / max(1, sum(sizes))) ** (1 / power))
+
+
+def _of_clients(scores: dict[str, dict[str, float]], clients: Sequence[int]) -> list[float]:
+    return [scores.get(str(client), {}).get("validation", math.nan) for client in clients]
 
 
 @dataclass(frozen=True)
@@ -40,9 +149,9 @@ class Cells:
 
     question: Question
     folder: Path
-    done: dict[Job, Cell] = field(default_factory=dict)
+    done: dict[Trial, Cell] = field(default_factory=dict)
 
-    def find(self, job: Job) -> Cell | None:
+    def find(self, job: Trial) -> Cell | None:
         """Return the result of a job that was done with the same settings; None if it was not."""
         if job in self.done:
             return self.done[job]
@@ -59,7 +168,7 @@ class Cells:
         self.done[job] = cell
         return cell
 
-    def run(self, job: Job, limit: Limit) -> Cell:
+    def run(self, job: Trial, limit: Limit) -> Cell:
         """Do a job and keep its result. Raises `StoppedError` where it would take more than the limit."""
         began, settings = time.monotonic(), self.question.settings(job)
         try:
@@ -77,15 +186,15 @@ class Cells:
         self.done[job] = cell
         return cell
 
-    def run_folder(self, job: Job) -> Path | None:
+    def run_folder(self, job: Trial) -> Path | None:
         """Return the stored run of a federated job; None if there is none."""
         folder = self.folder / "runs" / key_of(job, self.question.settings(job))
         return folder if (folder / "summary.json").is_file() else None
 
-    def _path(self, job: Job, settings: Mapping[str, Any]) -> Path:
+    def _path(self, job: Trial, settings: Mapping[str, Any]) -> Path:
         return self.folder / "cells" / f"{key_of(job, settings)}.json"
 
-    def _federated(self, job: Job, key: str, limit: Limit) -> Cell:
+    def _federated(self, job: Trial, key: str, limit: Limit) -> Cell:
         experiment = self.question.experiment(job.candidate, job.seed)
         folder = self.folder / "runs" / key
         shutil.rmtree(folder, ignore_errors=True)  # of a run that did not end
@@ -114,7 +223,7 @@ class Cells:
             "curve": curve,
         }
 
-    def _baseline(self, job: Job, limit: Limit) -> Cell:
+    def _baseline(self, job: Trial, limit: Limit) -> Cell:
         shards = self.question.shards(job.seed)
         experiment = self.question.experiment(job.candidate, job.seed)
         experiment = experiment.fitted(shards)
@@ -149,11 +258,7 @@ def equal(best: Mapping[int, float], other: Mapping[int, float]) -> bool:
     return bool(abs(mean(differences)) <= stdev(differences) / len(common) ** 0.5)
 
 
-Scored = list[dict[str, float]]
-"""A client's scores by split, a round each."""
-
-
-def trained_alone(experiment: Experiment, shards: Sequence[Any], metric: str, limit: Limit) -> dict[str, Any]:
+def trained_alone(experiment: Job, shards: Sequence[Any], metric: str, limit: Limit) -> dict[str, Any]:
     """Return {"validation": score, "test": score} of clients that train alone, in the round that is best for all.
 
     And "test_per_client", each client's own test score there, in order; None where it has none; and the "operations".
@@ -189,7 +294,7 @@ def trained_alone(experiment: Experiment, shards: Sequence[Any], metric: str, li
     return {**rounds[best], "test_per_client": told, "operations": spent}
 
 
-def _rounds(experiment: Experiment, shard: Any) -> tuple[Scored, int]:
+def _rounds(experiment: Job, shard: Any) -> tuple[Scored, int]:
     """A client's scores in every round that is scored, those of smoothed answers alone if there are; its operations."""
     by_round: Scored = []
     smoothed = experiment.plan.smoothing is not None

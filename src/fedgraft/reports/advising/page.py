@@ -8,7 +8,7 @@ from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.reports.advising.questions import TOGETHER, Question
 from fedgraft.reports.advising.verdict import CONFIDENCE, SHARES, Row, Verdict
-from fedgraft.reports.studies.markdown import spread, table
+from fedgraft.reports.studies.cells import spread, table
 
 HEAD = ("what", "kind", "seeds", "validation", "test", "bytes", "better than alone", "at 25 / 50 / 100 % of bytes")
 MORE = "better by, per further MB"

@@ -2,25 +2,27 @@
 
 import hashlib
 import json
+import tomllib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from functools import cached_property
+from importlib import resources
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from fedgraft.errors import InputError, nearest, require
-from fedgraft.experiment.experiment import Experiment, build
+from fedgraft.experiment.job import Job, build
 from fedgraft.experiment.recipes import discovery
-from fedgraft.experiment.recipes.data_tasks import task_of
 from fedgraft.experiment.recipes.recipe import Recipe
+from fedgraft.experiment.recipes.recipe_files import recipes
 from fedgraft.experiment.recipes.sections import STAGES, Section
+from fedgraft.experiment.recipes.task_sections import task_of
 from fedgraft.experiment.recipes.units import parse_bytes
 from fedgraft.experiment.storage.provenance import digest_of
-from fedgraft.reports.advising.candidates import LOCAL, Candidate, Choice, choice_of
 from fedgraft.tables import table_files
 
-TOGETHER, ALONE, ONE_PLACE = "together", "alone", "one place"
-"""Kinds of rows: federated, by each client alone, with all data in one place."""
+LOCAL = "model alone"
+"""In place of a baseline's name: a recipe's own model, trained by each client alone."""
 UNUSED = ("description", "runtime", "checkpoint")
 """Sections that no score depends on."""
 TRAINED = ("data", "task", *STAGES, "sampler", "sharing", "training", "rounds", "evaluation")
@@ -32,7 +34,88 @@ LEAST_SEEDS = 2
 
 
 @dataclass(frozen=True)
-class Job:
+class Candidate:
+    """A recipe of ours to try: its name in the table, why it is on the list, and overrides of it.
+
+    `marked` is what a user must agree to before it is tried; "" for nothing. `fixed` are overrides that hold whatever
+    the user says, without which it were another recipe.
+    """
+
+    name: str
+    recipe: str
+    why: str
+    changes: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    marked: str = ""
+    fixed: Mapping[str, Any] = field(default_factory=dict, hash=False)
+
+
+@dataclass(frozen=True)
+class Alone:
+    """A baseline that every client computes by itself.
+
+    Args:
+        name: of the baseline.
+        figure: of a recipe that it is held against: "validation", its score; or "own", where clients of the recipe,
+            too, choose by their own validation split, as the baseline's do, which flatters both.
+    """
+
+    name: str
+    figure: str
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The list of a task.
+
+    Args:
+        recipes: to try, the most useful first; one that is not among ours is passed over.
+        alone: baselines of clients alone, beside the recipe's own model trained alone.
+        central: cheap baselines that need all data in one place, the cheapest first.
+    """
+
+    recipes: tuple[Candidate, ...]
+    alone: tuple[Alone, ...] = ()
+    central: tuple[str, ...] = ()
+
+
+def _listed(shared: Mapping[str, Any], recipes: Sequence[Mapping[str, Any]], **more: Any) -> Choice:
+    """Return a task's list, as the file has it; `shared` are the overrides that a candidate is `like`."""
+    made = []
+    for each in recipes:
+        like, changes = shared if "like" in each else {}, each.get("changes", {})
+        named = {key: value for key, value in each.items() if key != "like"}
+        made.append(Candidate(**{"recipe": each["name"], **named, "changes": {**like, **changes}}))
+    alone = tuple(Alone(*pair) for pair in more.get("alone", {}).items())
+    return Choice(tuple(made), alone, tuple(more.get("central", ())))
+
+
+def _read() -> dict[str, Choice]:
+    """Return {task: its list} of `candidates.toml`, which lies beside this file."""
+    text = resources.files("fedgraft.reports.advising").joinpath("candidates.toml").read_text(encoding="utf-8")
+    content = tomllib.loads(text)
+    shared = content.pop("as_others_do")
+    return {task: _listed(shared, **listed) for task, listed in content.items()}
+
+
+CHOICES: Final = _read()
+"""{task: its list}."""
+
+
+def choice_of(task: str, agreed: bool) -> Choice:
+    """Return a task's list, with marked recipes only if the user `agreed`. Raises `InputError` for other tasks."""
+    if task not in CHOICES:
+        raise InputError(f"There is no list of recipes for task {task!r}; there is one for {', '.join(CHOICES)}.")
+    choice, known = CHOICES[task], recipes()
+    tried = tuple(each for each in choice.recipes if each.recipe in known and (agreed or not each.marked))
+    return Choice(tried, choice.alone, choice.central)
+
+
+TOGETHER, ALONE, ONE_PLACE = "together", "alone", "one place"
+"""Kinds of rows: federated, by each client alone, with all data in one place."""
+
+
+@dataclass(frozen=True)
+class Trial:
     """A score to find, with one seed of data and training, for the row of this kind and name.
 
     `baseline` is what is computed, "" for a federated run, and `candidate` whose experiment it is or whose model is
@@ -106,7 +189,7 @@ class Question:
             raise errors[0]
         return Choice(tuple(fitting), listed.alone, listed.central)
 
-    def experiment(self, candidate: Candidate, seed: int, baselines: bool = False) -> Experiment:
+    def experiment(self, candidate: Candidate, seed: int, baselines: bool = False) -> Job:
         """Return a candidate's experiment on the data, within the budget; `baselines`: whether with its own.
 
         A recipe that chooses more clients than there are chooses all of them, unless the user says how many.
@@ -137,7 +220,7 @@ class Question:
             self._digests[seed] = digest_of(shards)
         return self._loaded[seed]
 
-    def settings(self, job: Job) -> dict[str, Any]:
+    def settings(self, job: Trial) -> dict[str, Any]:
         """Return what a job's score depends on, as JSON has it."""
         if job.seed not in self._digests:
             self.shards(job.seed)
@@ -155,7 +238,7 @@ class Question:
         return settings
 
 
-def key_of(job: Job, settings: Mapping[str, Any]) -> str:
+def key_of(job: Trial, settings: Mapping[str, Any]) -> str:
     """Return a job's name as a file's: of other settings, another."""
     plain = "".join(letter if letter.isalnum() or letter == "_" else "-" for letter in job.name).replace("--", "-")
     code = hashlib.blake2b(json.dumps(settings, sort_keys=True).encode(), digest_size=4).hexdigest()

@@ -7,11 +7,18 @@ from statistics import mean
 from typing import Final, Literal, TypeAlias
 
 from fedgraft.experiment.recipes.units import human_bytes
-from fedgraft.reports.advising.candidates import LOCAL, Candidate
-from fedgraft.reports.advising.cells import Cell, equal
-from fedgraft.reports.advising.limits import TIME, WORK, human_operations
-from fedgraft.reports.advising.questions import ALONE, LEAST_SEEDS, ONE_PLACE, TOGETHER, Job, Question
-from fedgraft.reports.stored.intervals import Interval, interval
+from fedgraft.reports.advising.cells import TIME, WORK, Cell, equal, human_operations
+from fedgraft.reports.advising.questions import (
+    ALONE,
+    LEAST_SEEDS,
+    LOCAL,
+    ONE_PLACE,
+    TOGETHER,
+    Candidate,
+    Question,
+    Trial,
+)
+from fedgraft.reports.stored.comparison import Interval, interval
 
 CONFIDENCE = 0.9
 """Of the intervals that decide."""
@@ -127,13 +134,13 @@ class Verdict:
         return mean(self.sign * (together - apart) > 0 for together, apart in pairs) if pairs else None
 
 
-def rows_of(question: Question, results: Mapping[Job, Cell], heavy: Mapping[str, float]) -> list[Row]:
+def rows_of(question: Question, results: Mapping[Trial, Cell], heavy: Mapping[str, float]) -> list[Row]:
     """Return a row for each recipe and each baseline that has results or was refused.
 
     `heavy` are {recipe: operations that a run of it would take} of those that were stopped for it.
     """
     figures = {alone.name: alone.figure for alone in question.choice.alone}
-    by_row: dict[tuple[str, str], dict[Job, Cell]] = {}
+    by_row: dict[tuple[str, str], dict[Trial, Cell]] = {}
     for job, cell in results.items():
         by_row.setdefault(job.row, {})[job] = cell
     rows = []
@@ -151,7 +158,7 @@ def rows_of(question: Question, results: Mapping[Job, Cell], heavy: Mapping[str,
     return sorted(rows, key=lambda row: (TOGETHER, ALONE, ONE_PLACE).index(row.kind))
 
 
-def judge(question: Question, rows: list[Row], missing: Mapping[Job, str]) -> Verdict:
+def judge(question: Question, rows: list[Row], missing: Mapping[Trial, str]) -> Verdict:
     """Return the verdict: "federate" only where a recipe is shown to be better than all that clients reach alone.
 
     Paired by seed, with figures that were chosen alike: see `Alone`. That is asked of the recipes that are equal to the
@@ -237,7 +244,7 @@ def _beside(best: Row, equals: Sequence[Row], top: Row, metric: str) -> str:
     return f" {top.name} has {metric} {top.mean('validation'):.4f} on validation, but its gain is not shown."
 
 
-def _left_out(question: Question, rows: Sequence[Row], missing: Mapping[Job, str]) -> str:
+def _left_out(question: Question, rows: Sequence[Row], missing: Mapping[Trial, str]) -> str:
     """Say which recipes were not tried on two seeds, and for which limit."""
     counted = {row.name: len(row.cells) for row in rows if row.kind == TOGETHER}
     left = {
@@ -250,7 +257,7 @@ def _left_out(question: Question, rows: Sequence[Row], missing: Mapping[Job, str
     return "".join(f" Not tried within {limit}: {', '.join(each)}." for limit, each in by_limit.items() if each)
 
 
-def _none_ran(question: Question, rows: Sequence[Row], missing: Mapping[Job, str]) -> str:
+def _none_ran(question: Question, rows: Sequence[Row], missing: Mapping[Trial, str]) -> str:
     tried = [row for row in rows if row.kind == TOGETHER]
     if tried and all(row.note.startswith("the budget") for row in tried) and not missing:
         return f"Do not federate: {human_bytes(question.budget)} pay for no round of any recipe."

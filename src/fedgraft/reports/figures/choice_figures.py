@@ -11,8 +11,14 @@ from numpy.typing import NDArray
 from fedgraft.contracts.selector import AGENT, SCORE
 from fedgraft.errors import InputError
 from fedgraft.reports.figures import figure_style as style
-from fedgraft.reports.stored.choices import AGENT_TITLE, explained_rounds, is_explained, terms_of
-from fedgraft.reports.stored.orders import failed_at_training, often_chosen
+from fedgraft.reports.stored.orders import (
+    AGENT_TITLE,
+    explained_rounds,
+    failed_at_training,
+    is_explained,
+    often_chosen,
+    terms_of,
+)
 from fedgraft.reports.stored.stored_runs import StoredRun
 
 MOST_CLIENTS, MOST_ROUNDS = 100, 150

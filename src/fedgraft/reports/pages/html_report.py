@@ -18,11 +18,10 @@ from fedgraft.reports.figures import client_figures, figures
 from fedgraft.reports.figures.choice_figures import why_chosen
 from fedgraft.reports.figures.client_figures import embed
 from fedgraft.reports.figures.figure_style import run_colour
-from fedgraft.reports.pages.outcome import group_outcome, outcome
+from fedgraft.reports.pages.outcome import differences, flat, group_outcome, outcome, without_folders
 from fedgraft.reports.pages.page_classes import class_parts
 from fedgraft.reports.pages.page_tables import SCORE_COLUMNS, SEED_COLUMNS, data_parts, page_tables
-from fedgraft.reports.pages.settings import differences, flat, without_folders
-from fedgraft.reports.stored import choices, comparison
+from fedgraft.reports.stored import comparison, orders
 from fedgraft.reports.stored.seed_groups import CAPTION, Group, grouped, open_named, run_of
 from fedgraft.reports.stored.stored_runs import StoredRun
 
@@ -141,7 +140,7 @@ def render(
             {**_figure(figure, f"figure-{number}"), "wide": any(figure is each for each in wide)}
             for number, figure in enumerate(drawn, 1)
         ],
-        explained=[_explained(run, number) for number, run in enumerate(firsts, 1) if choices.is_explained(run)],
+        explained=[_explained(run, number) for number, run in enumerate(firsts, 1) if orders.is_explained(run)],
         kept_of_all=MOST_EXPLAINED,
         settings=[without_folders((run.path / "experiment.toml").read_text(encoding="utf-8")) for run in firsts],
         listed=_listed,
@@ -197,8 +196,8 @@ def _explained(run: StoredRun, number: int) -> dict[str, Any]:
     return {
         "run": run,
         "figure": _figure(why_chosen(run), f"why-{number}"),
-        "means": choices.term_means(run),
-        "agent": choices.agent_choices(run),
+        "means": orders.term_means(run),
+        "agent": orders.agent_choices(run),
     }
 
 

@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.abilities.predicting import PredictingTask
 from fedgraft.errors import FedgraftError, InputError
+from fedgraft.experiment.predicting.predict import threshold_of
 from fedgraft.experiment.predicting.site_run import load_run
-from fedgraft.experiment.predicting.thresholds import threshold_of
 from fedgraft.experiment.running.baseline_scores import RATE
 from fedgraft.experiment.storage.data_notes import without_notes
 from fedgraft.experiment.storage.run_folder import RunFolder

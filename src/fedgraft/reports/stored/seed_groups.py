@@ -18,7 +18,7 @@ from rich.text import Text
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes.units import human_bytes
 from fedgraft.experiment.storage.folder_check import EXPERIMENT
-from fedgraft.reports.stored.intervals import Interval, interval
+from fedgraft.reports.stored.comparison import Interval, interval
 from fedgraft.reports.stored.stored_runs import AFTER_LOCAL, StoredRun, after_local_steps, open_runs
 
 SCORE = "test_at_best_validation"

@@ -16,8 +16,7 @@ from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.server.ledger import DIRECTIONS, LOCAL, PURPOSES, TRAINING, Entry
 from fedgraft.engine.server.loop.stopping import Row
 from fedgraft.errors import InputError, printable
-from fedgraft.experiment.running.stopped import best_so_far, stopped_summary
-from fedgraft.experiment.running.summary import CURVE
+from fedgraft.experiment.running.summary import CURVE, best_so_far, stopped_summary
 from fedgraft.experiment.storage import disk
 from fedgraft.experiment.storage.folder_check import EXPERIMENT, MODEL, ROWS, RUN, SUMMARY
 from fedgraft.experiment.storage.provenance import digest_of

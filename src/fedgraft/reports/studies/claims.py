@@ -7,10 +7,9 @@ from statistics import mean
 from typing import Any, Final
 
 from fedgraft.contracts.scores import first_reaching
-from fedgraft.reports.stored.intervals import LEVEL
+from fedgraft.reports.stored.comparison import LEVEL
 from fedgraft.reports.studies import tables
-from fedgraft.reports.studies.cells import Column, Key, PanelRuns, Run, points_of, score_of
-from fedgraft.reports.studies.markdown import table
+from fedgraft.reports.studies.cells import Column, Key, PanelRuns, Run, points_of, score_of, table
 from fedgraft.reports.studies.tables import LEAST_SEEDS, Differences, differences, pivot
 
 MEANS: Final = "mean of the columns"

@@ -1,26 +1,32 @@
 """The six layouts of a study's page: which of the three tables a panel has, and what stands beside them."""
 
 import math
+import os
 from collections.abc import Callable, Sequence
 from functools import partial
+from pathlib import Path
 from statistics import mean
 from typing import Final
 
-from fedgraft.reports.studies import claims, tables
+from fedgraft.errors import InputError
+from fedgraft.reports.studies import claims
+from fedgraft.reports.studies import tables as text_tables
 from fedgraft.reports.studies.cells import (
     SCORED,
     Column,
     Key,
     PanelRuns,
+    Results,
     Run,
     mean_of,
     points_of,
     score_of,
     spent_to,
+    spread,
+    table,
     total,
 )
-from fedgraft.reports.studies.markdown import spread, table
-from fedgraft.reports.studies.study import AFTER, SCORING
+from fedgraft.reports.studies.study import AFTER, SCORING, Study, settings
 from fedgraft.reports.studies.tables import GFLOP, MB, SECONDS, Savings, differences, pivot
 
 TOLERANCE: Final = 0.002
@@ -29,6 +35,12 @@ LEVELS: Final = (0.02, 0.01, 0.005, TOLERANCE)
 """Targets of "bytes to different scores", as shares above the reference's best."""
 BUDGETS: Final = (0.25, 0.5, 0.75, 1.0)
 """Budgets of "scores at equal budgets", as shares of what the reference spends."""
+SIDE_BY_SIDE: Final = ("accuracy", "paired")
+"""Layouts whose tables have all settings of a panel."""
+UNKNOWN = (
+    "Scores at the server are free. What they would take at clients is told where the results know it; "
+    "those of earlier versions do not.\n"
+)
 
 
 def accuracy(panel: PanelRuns) -> list[str]:
@@ -115,7 +127,7 @@ def errors(panel: PanelRuns) -> list[str]:
         own = panel.printed(paper, "-".join(key), [])
         return f"{own[1] / base[1]:.0%}" if min(len(own), len(base)) > 1 else ""
 
-    columns: list[tables.Shown] = [
+    columns: list[text_tables.Shown] = [
         ("method", partial(_label, panel)),
         ("test RMSE", lambda key: spread([score_of(run) for run in only[key].values()], 4)),
         ("below biases", gains),
@@ -129,7 +141,7 @@ def errors(panel: PanelRuns) -> list[str]:
     ]
     baselines, seeds = panel.baselines_text(panel.setting, "; ") or "none", len(next(iter(only.values())))
     return [
-        tables.listed(panel, only, columns),
+        text_tables.listed(panel, only, columns),
         f"Baselines, test RMSE on the same splits: {baselines}. Seeds: {seeds}.\n",
         panel.raw_data,
         by_share(panel, shares, BUDGETS, _at_budget, 4),
@@ -150,7 +162,7 @@ def targets(panel: PanelRuns) -> list[str]:
         values = [100 * value for value in measured if value is not None]
         return f"{mean(values):.1f}" if values else ""
 
-    shown: list[tables.Shown] = [
+    shown: list[text_tables.Shown] = [
         ("method", lambda key: label(key[1])),
         (panel.measure, lambda key: spread([*panel.scores[setting].get(key, {}).values()]) or "no score"),
         (f"points more than {label(reference)}", partial(more.beside, setting, digits=2)),
@@ -163,8 +175,8 @@ def targets(panel: PanelRuns) -> list[str]:
     return [
         f"Test accuracy of the round best on validation; all that was spent. {panel.chosen_note(tested)}"
         f"Differences are paired{told}\n",
-        tables.listed(panel, [key for key in panel.keys if key in panel.only], shown),
-        tables.targets(panel, (MB, GFLOP)),
+        text_tables.listed(panel, [key for key in panel.keys if key in panel.only], shown),
+        text_tables.targets(panel, (MB, GFLOP)),
         _also(panel),
         f"Baselines on the same splits, %: {panel.baselines_text(setting) or 'none'}.\n",
         panel.raw_data,
@@ -181,14 +193,14 @@ def time(panel: PanelRuns) -> list[str]:
     savings = Savings({name: _each(columns.get(setting, {}), of) for name, of in reach.items()}, reference, tested)
     above = differences({name: _each(each, measures[first], 100) for name, each in columns.items()}, reference, tested)
 
-    def spreads(value: Callable[[Run], float], digits: int) -> tables.Text:
+    def spreads(value: Callable[[Run], float], digits: int) -> text_tables.Text:
         return lambda key: spread([value(run) for run in panel.of(setting, key)], digits)
 
     def printed(key: Key, name: str) -> str:
         return str(panel.printed(setting, key[1], {}).get(name, ""))
 
     method = ("method", lambda key: label(key[1]))
-    costs: list[tables.Shown] = [
+    costs: list[text_tables.Shown] = [
         method,
         *((f"s to {name}", spreads(value, 2)) for name, value in reach.items()),
         *((f"% fewer to {name}", partial(savings.text, name)) for name in reach),
@@ -198,7 +210,7 @@ def time(panel: PanelRuns) -> list[str]:
         ("paper: s", partial(printed, name="seconds")),
         "seeds",
     ]
-    quality: list[tables.Shown] = [
+    quality: list[text_tables.Shown] = [
         method,
         *((name, spreads(value, 4)) for name, value in measures.items()),
         ("paper", partial(printed, name="scores")),
@@ -207,9 +219,9 @@ def time(panel: PanelRuns) -> list[str]:
     ]
     return [
         (f"{panel.chosen_note(tested)}{savings.note(label(reference))}\n\n" if reach else "")
-        + tables.listed(panel, panel.only, costs),
-        tables.targets(panel, (SECONDS, MB)) if panel.study.target else "",
-        tables.listed(panel, panel.only, quality),
+        + text_tables.listed(panel, panel.only, costs),
+        text_tables.targets(panel, (SECONDS, MB)) if panel.study.target else "",
+        text_tables.listed(panel, panel.only, quality),
         _baseline_measures(panel, names),
         panel.raw_data,
     ]
@@ -222,7 +234,7 @@ def selectors(panel: PanelRuns) -> list[str]:
     better = differences(
         {"": {key: {s: sign * x for s, x in of.items()} for key, of in scores.items()}}, panel.study.reference
     )
-    columns: list[tables.Shown] = [
+    columns: list[text_tables.Shown] = [
         ("selector", lambda key: panel.label(key[1])),
         (f"test {panel.measure}", lambda key: spread([*scores.get(key, {}).values()], digits)),
         (f"better than {label}", partial(better.beside, "", digits=digits)),
@@ -230,7 +242,7 @@ def selectors(panel: PanelRuns) -> list[str]:
     ]
     return [
         f"Better: paired differences with 95 % intervals, which are not corrected. {better.note(label)}\n",
-        tables.listed(panel, panel.only, columns),
+        text_tables.listed(panel, panel.only, columns),
         *claims.from_controls(panel),
         _baselines(panel),
         panel.raw_data,
@@ -238,8 +250,6 @@ def selectors(panel: PanelRuns) -> list[str]:
 
 
 LAYOUTS: Final = {each.__name__: each for each in (accuracy, errors, paired, selectors, targets, time)}
-SIDE_BY_SIDE: Final = ("accuracy", "paired")
-"""Layouts whose tables have all settings of a panel."""
 
 
 # --- what several layouts have ----------------------------------------------------------------------------------------
@@ -298,13 +308,13 @@ def _also(panel: PanelRuns) -> str:
     runs = columns.get(panel.setting, {})
     if not pair <= runs.keys():
         runs, tested = panel.only, False
-    found = tables.crossed(panel, (MB, GFLOP), target, runs, tested, study.also)
+    found = text_tables.crossed(panel, (MB, GFLOP), target, runs, tested, study.also)
     points = found.points[key]
     saved = " and ".join(f"{found.savings.text(cost.unit, key)} % fewer {cost.unit}" for cost in (MB, GFLOP))
     told = f", {saved} than {label(study.also)}" if points and None not in points.values() else ""
     chosen = "" if tested or not panel.chosen_on else " On seeds that options were chosen on; not tested."
-    name = tables.target_name(panel, target)
-    return f"To {name}: {label(key[1])} in rounds {tables.reached(points)}{told}.{chosen}\n"
+    name = text_tables.target_name(panel, target)
+    return f"To {name}: {label(key[1])} in rounds {text_tables.reached(points)}{told}.{chosen}\n"
 
 
 # --- errors: bytes until a target, beside full participation ----------------------------------------------------------
@@ -343,3 +353,60 @@ def _to_level(run: Run, full: Run, level: float) -> float:
     """MB until the validation score is this far above the reference's best."""
     best = min((point["validation"] for point in points_of(full)), default=math.nan)
     return spent_to(run, best * (1 + level), "bytes") / 1e6
+
+
+START, END = "<!-- tables: written by fedgraft study -->", "<!-- /tables -->"
+
+
+def write_page(study: Study, results: Results, seeds: int, page: Path, pictures: Path | None = None) -> None:
+    """Put the tables between the page's two marks; a Markdown page that does not exist is made."""
+    written = page_text(study, results, seeds, page, pictures)
+    page.parent.mkdir(parents=True, exist_ok=True)
+    page.write_text(written)
+
+
+def page_text(study: Study, results: Results, seeds: int, page: Path, pictures: Path | None = None) -> str:
+    """Return a page with the tables between its two marks; of one that does not exist, its title and the tables.
+
+    Pictures in a folder that are named as a table's heading are shown below that, once.
+    """
+    text = page.read_text() if page.is_file() else f"# {study.title}\n\n{START}\n{END}\n"
+    written = tables(study, results, seeds)
+    for picture in sorted(pictures.glob("*.png")) if pictures else ():
+        heading, shown = f"### {picture.stem}\n", os.path.relpath(picture, page.parent)
+        written = written.replace(heading, f"{heading}\n![Accuracy against costs: {picture.stem}]({shown})\n", 1)
+    return between_marks(text, written, str(page))
+
+
+def between_marks(text: str, written: str, name: str) -> str:
+    """Return a page with other tables between its marks. Raises `InputError` with the page's name if it lacks them."""
+    head, start, rest = text.partition(START)
+    _, end, tail = rest.partition(END)
+    if not start or not end:
+        raise InputError(f"{name} lacks the marks {START} and {END}, between which the tables go.")
+    return f"{head}{START}\n\n{written}\n{END}{tail}"
+
+
+def tables(study: Study, results: Results, seeds: int) -> str:
+    """All panels, in the study's layout, with all settings of a panel side by side or with tables of each setting.
+
+    A line before them says if what scores take is not known of some runs.
+    """
+    parts, title = ["" if all(SCORING in run for run in results.values()) else UNKNOWN], ""
+    if study.layout in SIDE_BY_SIDE:
+        for panel in study.panels:
+            parts += [f"## {panel['title']}\n", *_written(PanelRuns(study, panel, results, seeds))]
+        return "\n".join(filter(None, parts))
+    for heading, split, panel in settings(study):
+        parts += [f"## {heading}\n"] if heading != title else []
+        title = heading
+        data, partition, clients = panel["data"][0], panel["partitions"][0], panel["clients"][0]
+        name = f"{data}, {partition}, {clients} clients" if study.layout == "errors" else split
+        parts += [f"### {name}\n", *_written(PanelRuns(study, panel, results, seeds))]
+    return "\n".join(filter(None, parts))
+
+
+def _written(panel: PanelRuns) -> list[str]:
+    """Return what a panel has in the study's layout, and what failed in its runs."""
+    parts = LAYOUTS[panel.study.layout](panel) if panel.runs else []
+    return [*parts, panel.failures] if parts else ["Not run yet.\n"]

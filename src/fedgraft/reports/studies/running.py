@@ -17,16 +17,27 @@ from fedgraft.contracts import Task
 from fedgraft.engine.plan import CLIENTS, HOME
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.errors import InputError
-from fedgraft.experiment import experiment as experiments
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment import job as jobs
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.recipe import renamed
 from fedgraft.experiment.recipes.upgrading import upgraded_content
 from fedgraft.experiment.running import baseline_scores
+from fedgraft.experiment.running.raw_data import raw_data
 from fedgraft.experiment.running.runner import execute_on
 from fedgraft.reports.studies.processes import Call, Write, in_processes, on_cluster
-from fedgraft.reports.studies.stored_results import BASELINES, CELLS, StoredResults, write_result
-from fedgraft.reports.studies.study import AFTER, ALONE, SCORING, Cell, Split, Study
+from fedgraft.reports.studies.study import (
+    AFTER,
+    ALONE,
+    BASELINES,
+    CELLS,
+    SCORING,
+    Cell,
+    Split,
+    StoredResults,
+    Study,
+    write_result,
+)
 
 KEPT: Final = (
     *("metric", "better", "rounds", "validation", "test", "test_at_best_validation", "test_plain_mean"),
@@ -124,10 +135,10 @@ def _run_split(
     """Cells and baselines of one split, one after another on the same shards and prepared data."""
     root = _checked_root(study, data_root, split.data)
     common = {**study.common_to(split), "runtime.workers": 0, **({"data.root": str(root)} if root else {})}
-    made = experiments.load(study.recipe_for(split.data), common)
+    made = jobs.load(study.recipe_for(split.data), common)
     shards = made.shards()
     base = made.fitted(shards)
-    by_task: dict[Task[Any, Any], list[tuple[Cell, Experiment]]] = {}
+    by_task: dict[Task[Any, Any], list[tuple[Cell, Job]]] = {}
     for cell in cells:
         experiment = study.experiment(split.data, cell.method, {**common, **cell.model_changes}).fitted(shards)
         by_task.setdefault(experiment.plan.task, []).append((cell, experiment))
@@ -143,7 +154,7 @@ def _run_split(
         write(split.file, known)
 
 
-def _federated(experiment: Experiment, shards: Any, prepared: dict[int, Any]) -> dict[str, Any]:
+def _federated(experiment: Job, shards: Any, prepared: dict[int, Any]) -> dict[str, Any]:
     """Return what is kept of an experiment that was run."""
     choosing: list[float] = []
     summary = execute_on(timed(experiment, choosing), shards, prepared)
@@ -187,7 +198,7 @@ def _kept(stored: StoredResults, split: Split) -> dict[str, dict[str, float]]:
     return stored.read(split.file) or {}
 
 
-def each_alone(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Any]:
+def each_alone(experiment: Job, shards: Sequence[Any]) -> dict[str, Any]:
     """Return what a study keeps of an experiment that every client ran by itself, scores pooled over clients.
 
     It is the baseline `local_only` of the experiment: each client in its own best round by validation, nothing sent,
@@ -202,12 +213,12 @@ def each_alone(experiment: Experiment, shards: Sequence[Any]) -> dict[str, Any]:
         **{"metric": task.metric, "better": task.better, "rounds": experiment.stopping.rounds},
         **{"validation": scored["validation"], "test": scored["test"], "test_at_best_validation": scored["test"]},
         **{"measures": {"test": scored}, "bytes": {"total": 0}, SCORING: 0, "flops": None, "curve": []},
-        "raw_data_bytes": baseline_scores.raw_data(shards),
+        "raw_data_bytes": raw_data(shards),
         "seconds": round(time.perf_counter() - started, 1),
     }
 
 
-def scoring_bytes(experiment: Experiment, summary: Mapping[str, Any]) -> int:
+def scoring_bytes(experiment: Job, summary: Mapping[str, Any]) -> int:
     """Return the bytes that a run's scores would have taken with `evaluation.at = "clients"`, in both directions.
 
     In each scored round from the first on, each client that is scored is sent the model behind the downlink's codec,
@@ -229,7 +240,7 @@ def scoring_bytes(experiment: Experiment, summary: Mapping[str, Any]) -> int:
     return clients * (rounds * (down + up) + (once if summary.get("smoothing") else 0))
 
 
-def timed(experiment: Experiment, seconds: list[float]) -> Experiment:
+def timed(experiment: Job, seconds: list[float]) -> Job:
     """Return the experiment with a selector that notes the seconds of each call; it chooses as before."""
     selector = experiment.selector
     base = type(selector)

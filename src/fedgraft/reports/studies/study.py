@@ -6,18 +6,24 @@ cell is kept in the study's folder, with its settings; a study that is started a
 done with other settings, of another recipe or another study file.
 """
 
+import json
+import lzma
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields
+from functools import cached_property
 from itertools import product
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
-from fedgraft.experiment import experiment as experiments
-from fedgraft.experiment.experiment import Experiment
+from filelock import FileLock
+
+from fedgraft.errors import InputError
+from fedgraft.experiment import job as jobs
+from fedgraft.experiment.job import Job
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.recipes.sections import Section
-from fedgraft.reports.studies.stored_results import BASELINES, CELLS
+from fedgraft.experiment.storage import disk
 from fedgraft.reports.studies.study_files import read_file
 
 AFTER: Final = "after_local_steps"
@@ -26,6 +32,10 @@ SCORING: Final = "scoring_bytes"
 """What of a stored result says how many more bytes its scores would have taken at clients; 0 where they were there."""
 ALONE: Final = "alone"
 """What of a method says that each client is a federation of its own."""
+CELLS: Final = "cells"
+BASELINES: Final = "baselines"
+PACKED: Final = "results.jsonl.xz"
+Content: TypeAlias = dict[str, Any]
 
 
 @dataclass(frozen=True)
@@ -155,10 +165,10 @@ class Study:
         of_data = self.sets.get(data, {}).get("recipe", self.recipe)
         return str(self.methods[method].get("recipe", of_data) if method else of_data)
 
-    def experiment(self, data: str, method: str, changes: Mapping[str, Any]) -> Experiment:
+    def experiment(self, data: str, method: str, changes: Mapping[str, Any]) -> Job:
         """A method's experiment on a data set, with changes that its own are made on top of."""
         own = self.methods[method].get("changes", {})
-        return experiments.load(self.recipe_for(data, method), {**changes, **own})
+        return jobs.load(self.recipe_for(data, method), {**changes, **own})
 
     def settings(self, cell: Cell) -> Section:
         """Return the settings of a cell by section; other settings are another experiment."""
@@ -214,3 +224,57 @@ def load(name: str) -> Study:
     name, content = read_file(name)
     lists = {key: tuple(content.get(key, ())) for key in ("targets", "controls")}
     return Study(**{"name": name, "common": {}, **content, **lists})
+
+
+class StoredResults:
+    """The results in a study's folder, by the names of their files within it, such as "cells/NAME.json"."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder, self.path = folder, folder / PACKED
+
+    def read(self, name: str) -> Content | None:
+        """Return a result, a JSON object; None where there is none. Raises `InputError` for a damaged file."""
+        path = self.folder / name
+        return disk.read_table(path) if path.is_file() else self._packed.get(name)
+
+    def pack(self) -> int:
+        """Move the files of results into the packed one, and return how many; a kill in the midst loses none.
+
+        They are taken away only when the packed file that holds them is on disk. Of two at a time, one waits.
+        """
+        with FileLock(self.folder / ".lock"):
+            paths = [path for kind in (CELLS, BASELINES) for path in (self.folder / kind).glob("*.json")]
+            if paths:
+                new = {path.relative_to(self.folder).as_posix(): disk.read_table(path) for path in paths}
+                self.__dict__.pop("_packed", None)  # another process may have packed since it was read
+                disk.replace(self.folder, {PACKED: packed({**self._packed, **new})})
+                self.__dict__.pop("_packed", None)
+            for path in paths:
+                path.unlink()
+        return len(paths)
+
+    @cached_property
+    def _packed(self) -> dict[str, Content]:
+        return unpacked(self.path) if self.path.is_file() else {}
+
+
+def write_result(folder: Path, name: str, content: Mapping[str, Any]) -> None:
+    """Write a result to a file of its own, in one stroke."""
+    disk.swap(folder / name, json.dumps(content) + "\n")
+
+
+def packed(results: Mapping[str, Content]) -> bytes:
+    """Return {name: result} as compressed JSON lines, by name; every float is read again to the last bit."""
+    lines = [json.dumps({"file": name, "content": results[name]}) + "\n" for name in sorted(results)]
+    return lzma.compress("".join(lines).encode())
+
+
+def unpacked(path: Path) -> dict[str, Content]:
+    """Return what `packed` was given. Raises `InputError` for a file that is not what it wrote."""
+    try:
+        rows = [json.loads(line) for line in lzma.decompress(disk.read_bytes(path)).splitlines()]
+        return {str(row["file"]): dict(row["content"]) for row in rows}
+    except (lzma.LZMAError, ValueError, LookupError, TypeError) as error:
+        raise InputError(
+            f"{path} is damaged ({error}): restore it, or remove it, and its cells are run again."
+        ) from error

@@ -8,9 +8,19 @@ from statistics import mean
 from typing import Any, Final, NamedTuple, TypeAlias
 
 from fedgraft.contracts.scores import first_reaching
-from fedgraft.reports.stored.intervals import LEVEL, Interval, holm, interval, p_value
-from fedgraft.reports.studies.cells import Column, Key, PanelRuns, Run, points_of
-from fedgraft.reports.studies.markdown import figures, figures_spread, filled, spread, table
+from fedgraft.reports.stored.comparison import LEVEL, Interval, holm, interval, p_value
+from fedgraft.reports.studies.cells import (
+    Column,
+    Key,
+    PanelRuns,
+    Run,
+    figures,
+    figures_spread,
+    filled,
+    points_of,
+    spread,
+    table,
+)
 
 LEAST_SEEDS: Final = 5
 """Paired seeds from which on a method may be called first."""

@@ -7,7 +7,7 @@ from fedgraft.domains.nodes.base import memory_check
 from fedgraft.domains.nodes.base.memory_check import check_matrices, check_room
 from fedgraft.domains.nodes.base.shards import NodeShard, cut
 from fedgraft.errors import InputError
-from fedgraft.experiment import experiment
+from fedgraft.experiment import job as jobs
 from helpers.stages import restaged
 from helpers.toy_nodes import whole
 
@@ -76,7 +76,7 @@ def test_a_task_that_keeps_no_features_of_others_needs_no_room(
     task: dict[str, bool], is_refused: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(memory_check, "physical_bytes", lambda: 1)
-    built = experiment.load("fedlocal", {"data.name": "blocks"}).plan.task
+    built = jobs.load("fedlocal", {"data.name": "blocks"}).plan.task
     node = restaged(built, {"exchange.features": True, "exchange.states": True, **task})
     if is_refused:
         with pytest.raises(InputError, match=r"exchange\.halo"):

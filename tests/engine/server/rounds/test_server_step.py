@@ -15,7 +15,7 @@ from fedgraft.engine.server.rounds.server_step import ServerStep
 from fedgraft.engine.server.rounds.train_replies import TrainReplies
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError
-from fedgraft.experiment.experiment import Experiment
+from fedgraft.experiment.job import Job
 from fedgraft.methods.server_optimizers.fedavgm import FedAvgM
 from fedgraft.methods.sharing.fedavg import FedAvg
 from fedgraft.methods.sharing.gcfl import GCFL
@@ -128,7 +128,7 @@ def test_whose_update_makes_the_step_infinite_is_left_out_and_leaves_no_trace_in
 
 def test_a_recipe_goes_there_and_back_and_an_override_takes_it_away():
     experiment = toy(server_optimizer={"name": "fedyogi", "tau": 0.1})
-    again = Experiment.from_toml(experiment.to_toml())
+    again = Job.from_toml(experiment.to_toml())
     assert again.server_optimizer == experiment.server_optimizer
     assert again.recipe.sections["server_optimizer"]["tau"] == 0.1
     assert again.with_changes({"server_optimizer.name": "none"}).server_optimizer is None

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgraft.errors import InputError
-from fedgraft.experiment import experiment
+from fedgraft.experiment import job as jobs
 from fedgraft.experiment.described import described
-from fedgraft.experiment.experiment import Experiment, build, load
+from fedgraft.experiment.job import Job, build, load
 from fedgraft.experiment.recipes.recipe import Recipe, override, parse_override
 from fedgraft.experiment.recipes.recipe_files import recipes
 from helpers.toy import Lines
@@ -69,7 +69,7 @@ def test_the_resolved_recipe_gives_the_same_experiment_back():
         patience=4,
         description="a test",
     )
-    again = Experiment.from_toml(one.to_toml())
+    again = Job.from_toml(one.to_toml())
     assert again == one
     assert again.to_toml() == one.to_toml()
     assert one.recipe.sections["budget"] == {"bytes": 2000, "seconds": 3.0}
@@ -94,17 +94,17 @@ def test_a_run_s_experiment_is_a_recipe(tmp_path):
 def test_paths_become_absolute_and_nothing_else_does(tmp_path, monkeypatch):
     (tmp_path / "here").mkdir()
     monkeypatch.chdir(tmp_path)
-    resolved = toy(data={"name": "test_experiment:Files", "root": "here"}).recipe.sections["data"]
+    resolved = toy(data={"name": "test_job:Files", "root": "here"}).recipe.sections["data"]
     assert resolved["root"] == str(tmp_path / "here")
     assert resolved["column"] == "here"
     assert "extra" not in resolved
-    assert toy(data={"name": "test_experiment:Files", "extra": Path("x")}).recipe.sections["data"]["extra"] == str(
+    assert toy(data={"name": "test_job:Files", "extra": Path("x")}).recipe.sections["data"]["extra"] == str(
         tmp_path / "x"
     )
 
 
 def test_what_no_file_can_hold_is_refused_when_stored():
-    data = {"name": "test_experiment:Held", "table": object()}
+    data = {"name": "test_job:Held", "table": object()}
     built = build(Recipe("toy", {"data": data, "selector": "all", "baselines": []}))
     with pytest.raises(InputError, match="must be given as a file"):
         built.to_toml()
@@ -116,16 +116,16 @@ def test_what_no_file_can_hold_is_refused_when_stored():
 )
 def test_a_damaged_stored_experiment_is_named(text, message):
     with pytest.raises(InputError, match=rf"^a/experiment\.toml{message}"):
-        Experiment.from_toml(text, "a/experiment.toml")
+        Job.from_toml(text, "a/experiment.toml")
     with pytest.raises(InputError, match=rf"^The stored experiment{message}"):
-        Experiment.from_toml(text)
+        Job.from_toml(text)
 
 
 def test_a_list_of_widths_says_how_many_layers_there_are():
     widths = {"data.name": "blocks", "model.hidden": [6, 5, 4]}
     alone, agreeing = load("fedlocal", widths), load("fedlocal", {**widths, "model.layers": 3})
     assert alone.recipe.sections["model"] == {"name": "sage", "hidden": (6, 5, 4)}
-    assert agreeing == alone == Experiment.from_toml(alone.to_toml())
+    assert agreeing == alone == Job.from_toml(alone.to_toml())
     assert alone.with_changes({"model.hidden": [8]}).plan.task.layers == 1
     with pytest.raises(InputError, match=r"^model\.layers must be 3, as many as model\.hidden has .*; got 2\.$"):
         load("fedlocal", {**widths, "model.layers": 2})
@@ -285,9 +285,9 @@ def test_whatever_is_wrong_is_named(changes, message):
 
 def test_a_misspelt_option_is_told_before_data_that_are_not_given():
     with pytest.raises(InputError, match=r"No task option named 'neighbors'\. Did you mean exchange\.neighbours\?"):
-        experiment.load("fedlocal", {"data.name": "pubmed", "task.neighbors": 5})
+        jobs.load("fedlocal", {"data.name": "pubmed", "task.neighbors": 5})
     with pytest.raises(InputError, match=r"^data\.root must be given"):
-        experiment.load("fedlocal", {"data.name": "pubmed", "exchange.neighbours": 5})
+        jobs.load("fedlocal", {"data.name": "pubmed", "exchange.neighbours": 5})
 
 
 def test_an_unknown_section_of_an_override_is_named():
@@ -313,14 +313,14 @@ def test_every_recipe_of_ours_is_described():
 
 
 @dataclass(frozen=True)
-class Curious(experiment.discovery.find("selectors", "all")):
+class Curious(jobs.discovery.find("selectors", "all")):
     reports: ClassVar[frozenset[str]] = frozenset({"loss", "shoe_size"})
 
 
 def test_a_selector_s_reports_must_be_met_by_the_task():
     text = r"^selector Curious needs shoe_size, which task Line and sampler All do not report"
     with pytest.raises(InputError, match=text):
-        toy(selector={"name": "test_experiment:Curious"})
+        toy(selector={"name": "test_job:Curious"})
 
 
 @pytest.mark.parametrize(
@@ -334,7 +334,7 @@ def test_a_selector_s_reports_must_be_met_by_the_task():
 )
 def test_error_feedback_around_any_codec_survives_being_stored(codec):
     built = toy(codec=codec)
-    again = Experiment.from_toml(built.to_toml())
+    again = Job.from_toml(built.to_toml())
     assert again.plan.uplink == built.plan.uplink
     assert again.recipe.sections["codec"] == built.recipe.sections["codec"]
 

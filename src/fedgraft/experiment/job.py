@@ -1,4 +1,4 @@
-"""An experiment: one choice for each of the seven questions, plus data, budget and seed, as a recipe says it.
+"""A job: one choice for each of the seven questions, plus data, budget and seed, as a recipe says it.
 
 Everything is checked and every method built before any data are loaded. Unknown sections and keys are errors.
 """
@@ -8,13 +8,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
-import numpy as np
-from numpy.typing import NDArray
-
 from fedgraft import wire
 from fedgraft.contracts import (
     Aggregation,
-    Halo,
     ProbingSelector,
     RuntimeOptions,
     Sampler,
@@ -26,21 +22,19 @@ from fedgraft.contracts import (
 from fedgraft.contracts.abilities.tasks import derived_shards
 from fedgraft.contracts.data import AgreedData, Data
 from fedgraft.engine.plan import HOME, Plan
-from fedgraft.engine.privacy.options import Privacy
-from fedgraft.engine.privacy.policy import Policy
-from fedgraft.engine.privacy.secure_sum import SecureSum
 from fedgraft.engine.server.loop.stopping import Stopping
 from fedgraft.errors import InputError, require, unknown
-from fedgraft.experiment.own_parameters import Own
+from fedgraft.experiment.carried_over import Joined, WarmStart
 from fedgraft.experiment.recipes import discovery, private, secured, suiting
 from fedgraft.experiment.recipes.agreeing import agree
-from fedgraft.experiment.recipes.baseline_choice import baselines_of
-from fedgraft.experiment.recipes.codec_sections import build_codec, build_rows, resolved_codec, sealed_by_data
-from fedgraft.experiment.recipes.data_tasks import task_of
-from fedgraft.experiment.recipes.encoder_sections import without_layers
-from fedgraft.experiment.recipes.findings import Also
-from fedgraft.experiment.recipes.given_models import with_encoder
-from fedgraft.experiment.recipes.option_names import named_as_in_recipes
+from fedgraft.experiment.recipes.codec_sections import (
+    build_codec,
+    build_rows,
+    check_rows,
+    resolved_codec,
+    sealed_by_data,
+)
+from fedgraft.experiment.recipes.options import Also
 from fedgraft.experiment.recipes.recipe import (
     DEFAULT_NAMES,
     EXTENDS,
@@ -61,48 +55,29 @@ from fedgraft.experiment.recipes.sections import (
     plain,
 )
 from fedgraft.experiment.recipes.suiting import check_merging, check_needs, fitted_to
-from fedgraft.experiment.recipes.task_sections import build_task, stage_name
+from fedgraft.experiment.recipes.task_sections import (
+    baselines_of,
+    build_task,
+    stage_name,
+    task_of,
+    with_encoder,
+    without_layers,
+)
 from fedgraft.experiment.recipes.units import parse_bytes, with_sizes
-from fedgraft.experiment.seen_rows import untested
 from fedgraft.wire.layouts import Arrays, Tree
 
 LOG = logging.getLogger("fedgraft.data")
-_UNSAID = Policy(), SecureSum(), Privacy()  # settings that a resolved recipe leaves out
+_UNSAID = [
+    SETTINGS[name]() for name in ("policy", "secure_sum", "privacy")
+]  # settings that a resolved recipe leaves out
 
 
 @dataclass(frozen=True)
-class WarmStart:
-    """What a run begins with of another one, beside the shared parameters, which are the plan's.
+class Job:
+    """A checked recipe, ready to run: every method is built, nothing is loaded yet.
 
-    Args:
-        own: what clients begin with of their own, {} for nothing.
-        spent: the claim of privacy of that run, {} for none.
-        seen: hashes of rows that its model was trained on: no score is of them; None = none.
+    `recipe` has every option of every method.
     """
-
-    own: Own = field(default_factory=dict)
-    spent: Mapping[str, Any] = field(default_factory=dict)
-    seen: NDArray[np.uint64] | None = None
-
-
-@dataclass(frozen=True)
-class Joined:
-    """What clients have sent before the run, {client: (bytes down, bytes up)}, and what came of it.
-
-    Args:
-        agreement: to agree on how data are read.
-        matching: to join edges between them.
-        neighbours: nodes of others that each client's were joined to, None where nobody knows.
-    """
-
-    agreement: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    matching: Mapping[int, tuple[int, int]] = field(default_factory=dict)
-    neighbours: Mapping[int, Halo] | None = None
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """A checked experiment; every method is built, nothing is loaded yet. `recipe` has every option of every method."""
 
     recipe: Recipe
     data: Data[Any]
@@ -137,18 +112,18 @@ class Experiment:
         """Whether it is known how data are read, as it is where clients need not agree on anything."""
         return not isinstance(self.data, AgreedData) or self.data.agreement is not None
 
-    def agreed(self) -> "Experiment":
+    def agreed(self) -> "Job":
         """Return the experiment with data read by what all clients agree on, such as a column's mean.
 
         Their data are read here where that is not known yet.
         """
         if self.agreement_known or not isinstance(self.data, AgreedData):
             return self
-        with named_as_in_recipes({"data": type(self.data)}):
+        with discovery.named_as_in_recipes({"data": type(self.data)}):
             published = self.data.published(self.plan.task, self.seed)
             return self.agreed_from({client: wire.pack(each) for client, each in enumerate(published)})
 
-    def agreed_from(self, published: Mapping[int, bytes], at_sites: bool = False) -> "Experiment":
+    def agreed_from(self, published: Mapping[int, bytes], at_sites: bool = False) -> "Job":
         """Return the experiment with data read by what clients agree on, from what each has published, packed.
 
         At sites, where nobody has all data, the task then knows what it must of them, as far as clients have told.
@@ -160,37 +135,35 @@ class Experiment:
             reading = reading.with_data(agreed.named_data)
         return reading.with_task(agreed.task_at_sites()) if at_sites or self.data.splits_by_agreement else reading
 
-    def reading(self, agreement: Tree) -> "Experiment":
+    def reading(self, agreement: Tree) -> "Job":
         """Return the experiment with data read by what clients agreed on in another run."""
         assert isinstance(self.data, AgreedData), "others have nothing to agree on"
         return self.with_data(self.data.agreeing(agreement))
 
-    def with_data(self, data: Data[Any]) -> "Experiment":
+    def with_data(self, data: Data[Any]) -> "Job":
         """Return the experiment on a data set of the same name."""
         return replace(self, data=data, recipe=self._resolved(data=data))
 
-    def after(self, **sent: Any) -> "Experiment":
+    def after(self, **sent: Any) -> "Job":
         """Return the experiment with what clients have sent before the run, by the fields of `Joined`."""
         return replace(self, joined=replace(self.joined, **sent))
 
     def _resolved(self, **methods: Any) -> Recipe:
-        sections = self.recipe.sections
-        return self.recipe.with_sections(
-            {name: as_section(sections[name]["name"], method) for name, method in methods.items()}
-        )
+        names = {section: self.recipe.sections[section]["name"] for section in methods}
+        return self.recipe.with_sections({name: as_section(names[name], each) for name, each in methods.items()})
 
     def shards(self) -> Sequence[Any]:
         """Load every client's data, as the task reads them."""
-        with named_as_in_recipes({"data": type(self.data)}):
+        with discovery.named_as_in_recipes({"data": type(self.data)}):
             shards = derived_shards(self.plan.task, self.data.load(self.seed), self.seed, self.split_seed)
-        return shards if self.begins.seen is None else untested(shards, self.begins.seen)
+        return self.begins.unseen(shards)
 
     def to_toml(self) -> str:
         """The resolved recipe; `from_toml` gives the same experiment back."""
         return self.recipe.to_toml()
 
     @classmethod
-    def from_toml(cls, text: str, where: str = "The stored experiment") -> "Experiment":
+    def from_toml(cls, text: str, where: str = "The stored experiment") -> "Job":
         """An experiment from its resolved recipe; `where` that is, such as its file, for errors."""
         recipe = Recipe.parsed(text, where)
         try:
@@ -198,23 +171,21 @@ class Experiment:
         except InputError as error:
             raise InputError(f"{where}: {error}") from error
 
-    def fitted(self, shards: Sequence[Any]) -> "Experiment":
+    def fitted(self, shards: Sequence[Any]) -> "Job":
         """Return the experiment with a task that knows what it must of the data, and a cohort of no more than all.
 
         Raises `InputError` where the task was told otherwise.
         """
-        if (cohort := self.among(len(shards))) is not self:
-            return cohort.fitted(shards)
-        if (suited := self.plan.task.judged_by(shards, self.data.judged_by_data)) != self.plan.task:
-            return self.with_task(suited).fitted(shards)
-        task = self.plan.task.fitted(shards)
-        fitted = suiting.affordable(self.plan, task, self.stopping.bytes, len(shards))
-        if task == self.plan.task and fitted == self.plan.sharing:
-            return self
-        suiting.check_told(self.plan.task, task)
-        return self.with_task(task, fitted)
+        job = self.among(len(shards))
+        suited = job.plan.task.judged_by(shards, job.data.judged_by_data)
+        task = suited.fitted(shards)
+        sharing = suiting.affordable(job.plan, task, job.stopping.bytes, len(shards))
+        if task == job.plan.task and sharing == job.plan.sharing:
+            return job
+        suiting.check_told(suited, task)
+        return job.with_task(task, sharing)
 
-    def among(self, count: int) -> "Experiment":
+    def among(self, count: int) -> "Job":
         """Return the experiment with a cohort of no more than so many clients, with a note where one was asked for.
 
         Where sums hold noise and it is not said of how many clients, it follows from the cohort.
@@ -225,43 +196,47 @@ class Experiment:
         if "selector.clients" in self.recipe.asked or not is_usual(self.recipe.name, "selector", "clients", wanted):
             LOG.warning("selector.clients = %d is more than there are clients: all %d train.", wanted, count)
         fewer: Any = replace(self.selector, clients=count)  # type: ignore[type-var]
-        return replace(self, selector=fewer, recipe=self._resolved(selector=fewer))._with_noise_of(count, count)
+        made = replace(self, selector=fewer, recipe=self._resolved(selector=fewer))
+        return made._with_noise_of(count, count)
 
-    def _with_noise_of(self, cohort: int, clients: int) -> "Experiment":
+    def _with_noise_of(self, cohort: int, clients: int) -> "Job":
         if (plan := private.with_shares(self.plan, cohort, clients)) is self.plan:
             return self
         return replace(self, plan=plan, recipe=self.recipe.with_sections({"privacy": plain(asdict(plan.privacy))}))
 
-    def at_sites(self) -> "Experiment":
+    def at_sites(self) -> "Job":
         """Return the experiment on data that nobody here has."""
         return replace(self, plan=replace(self.plan, at_sites=True))
 
-    def with_task(self, task: Task[Any, Any], sharing: Sharing[Any] | None = None) -> "Experiment":
+    def with_task(self, task: Task[Any, Any], sharing: Sharing[Any] | None = None) -> "Job":
         """Return the experiment with a task that knows what it must of data, and what depends on it fitted to it."""
         task = discovery.construct(type(task), "task", discovery.options_of(task))
         sharing = sharing or fitted_to(self.plan.sharing, "sharing", task)
-        sampler, rows = fitted_to(self.plan.sampler, "sampler", task), build_rows(self.recipe, task)
-        plan, before = replace(self.plan, task=task, sharing=sharing, sampler=sampler, rows=rows), self.recipe.sections
+        sampler = fitted_to(self.plan.sampler, "sampler", task)
+        check_rows(self.plan.rows, task)
+        plan, before = replace(self.plan, task=task, sharing=sharing, sampler=sampler), self.recipe.sections
         known = {key: value for key, value in plain(discovery.options_of(task)).items() if key in before["task"]}
         others = [section for section in STAGES if section in before and section != "model"]  # encoders stay
         stages = {section: getattr(task, STAGES[section]) for section in others}
         recipe = self._resolved(sharing=sharing, sampler=sampler, **stages)
         return replace(self, plan=plan, recipe=recipe.with_sections({"task": {**before["task"], **known}}))
 
-    def with_changes(self, changes: Mapping[str, Any]) -> "Experiment":
+    def with_changes(self, changes: Mapping[str, Any]) -> "Job":
         """Return the experiment with some keys changed, as by overrides."""
         recipe = self.recipe.changed(changes).asking(changes.keys())
         return build(recipe).started(self.plan.start, self.begins)
 
-    def started(self, start: Arrays, begins: WarmStart) -> "Experiment":
+    def started(self, start: Arrays, begins: WarmStart) -> "Job":
         """Return the experiment that begins with shared parameters, {} = drawn ones, and with more of a run."""
         begun = replace(self, begins=begins)
         return replace(begun, plan=replace(self.plan, start=start)) if start else begun
 
 
-def load(
-    recipe: str, overrides: Mapping[str, Any] | None = None, switch: str = "", also: Also | None = None
-) -> Experiment:
+Experiment = Job
+"""Its public name of before."""
+
+
+def load(recipe: str, overrides: Mapping[str, Any] | None = None, switch: str = "", also: Also | None = None) -> Job:
     """An experiment from a recipe's name or TOML file, and overrides {"section.key": value}.
 
     `switch` is what a user calls the switch for secure sums that is on, such as "--secure"; "" = none is. `also` says
@@ -270,13 +245,13 @@ def load(
     return chosen(Recipe.read(recipe), overrides or {}, switch, also)
 
 
-def chosen(recipe: Recipe, changes: Mapping[str, Any], switch: str = "", also: Also | None = None) -> Experiment:
+def chosen(recipe: Recipe, changes: Mapping[str, Any], switch: str = "", also: Also | None = None) -> Job:
     """An experiment of a recipe with overrides; further arguments as of `load`."""
-    made: Experiment = secured.built(build, recipe, changes, switch, also)
+    made: Job = secured.built(build, recipe, changes, switch, also)
     return replace(made, recipe=made.recipe.asking((*recipe.asked, *changes)))
 
 
-def build(recipe: Recipe) -> Experiment:
+def build(recipe: Recipe) -> Job:
     """Check everything and build every method. Raises `InputError` for whatever is wrong."""
     recipe = with_encoder(replace(recipe, sections=renamed(recipe.sections)))
     _check_sections(recipe.sections)
@@ -326,7 +301,7 @@ def build(recipe: Recipe) -> Experiment:
     plan = sealed_by_data(recipe, plan, data)
     optimizer = suiting.server_optimizer_of(recipe, sharing)
     parts = (data, plan, selector, aggregation, optimizer, runtime, stopping, settings, baselines)
-    made = Experiment(recipe, *parts)
+    made = Job(recipe, *parts)
     return replace(made, recipe=replace(recipe, sections=_resolved(made, task_name)))
 
 
@@ -354,7 +329,7 @@ def _check_sections(content: Section) -> None:
             raise InputError(f"[{section}] needs a name, or {instead}. Known: {known}.")
 
 
-def _resolved(made: Experiment, task: str) -> Section:
+def _resolved(made: Job, task: str) -> Section:
     """Every option of every method with its value, but for what is not used, as TOML can hold it."""
     recipe, plan, stopping = made.recipe, made.plan, made.stopping
     content, task_options = recipe.sections, discovery.options_of(plan.task)
