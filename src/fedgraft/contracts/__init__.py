@@ -18,11 +18,13 @@ engine's plan checks once who has which. What a method must know of the task com
 from fedgraft.contracts.abilities.graph_network import GraphNetwork, GraphNetworkTask
 from fedgraft.contracts.abilities.linear import Linear, LinearTask
 from fedgraft.contracts.aggregation import Aggregation
-from fedgraft.contracts.answers import Answers, OwnAnswers
+from fedgraft.contracts.answers import Answers, OwnAnswers, Singles, Ways
 from fedgraft.contracts.codec import Codec, RowCodec
+from fedgraft.contracts.encoder import EdgeEncoder, LayeredEncoder, MetapathEncoder, NetworkEncoder
 from fedgraft.contracts.exchange import Exchange, ExchangeOfEdges, ExchangeOfNodes, SilentExchange
 from fedgraft.contracts.facts import TaskFacts
 from fedgraft.contracts.inputs import Inputs, OwnInputs
+from fedgraft.contracts.labels import LabelledTask, Labels, Unit
 from fedgraft.contracts.loss import (
     ClassObjective,
     ClassShares,
@@ -49,8 +51,10 @@ from fedgraft.contracts.sharing import (
     SilentSharing,
 )
 from fedgraft.contracts.structure import Augmentation, LocalGraph, Structure, StructurePenalty
-from fedgraft.contracts.task import Prepared, Shard, Task
+from fedgraft.contracts.task import Chance, Loss, LossesAndBackward, Prepared, Shard, Task
 from fedgraft.contracts.values import (
+    SCORED_SPLITS,
+    SPLITS,
     Batch,
     ClientFailed,
     Correction,
@@ -58,6 +62,7 @@ from fedgraft.contracts.values import (
     HaloRows,
     HiddenPenalty,
     Indices,
+    Losses,
     Observations,
     Outcome,
     Penalty,
@@ -76,17 +81,21 @@ from fedgraft.contracts.values import (
 )
 
 __all__ = [
+    "SCORED_SPLITS",
+    "SPLITS",
     "ActiveSampler",
     "Aggregation",
     "Answers",
     "Augmentation",
     "Batch",
+    "Chance",
     "ClassObjective",
     "ClassShares",
     "ClassWeights",
     "ClientFailed",
     "Codec",
     "Correction",
+    "EdgeEncoder",
     "Exchange",
     "ExchangeOfEdges",
     "ExchangeOfNodes",
@@ -98,10 +107,18 @@ __all__ = [
     "HiddenPenalty",
     "Indices",
     "Inputs",
+    "LabelledTask",
+    "Labels",
+    "LayeredEncoder",
     "Linear",
     "LinearTask",
     "LocalGraph",
+    "Loss",
+    "Losses",
+    "LossesAndBackward",
+    "MetapathEncoder",
     "MovableSharing",
+    "NetworkEncoder",
     "NumberObjective",
     "Objective",
     "Observations",
@@ -131,6 +148,7 @@ __all__ = [
     "Sharing",
     "SilentExchange",
     "SilentSharing",
+    "Singles",
     "Stage",
     "State",
     "Structure",
@@ -140,7 +158,9 @@ __all__ = [
     "TaskFacts",
     "Timing",
     "Trainer",
+    "Unit",
     "Update",
     "View",
+    "Ways",
     "part",
 ]

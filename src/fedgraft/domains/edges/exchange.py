@@ -9,7 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from fedgraft.contracts import Batch, Exchange, Halo, HaloRows, Indices
+from fedgraft.contracts import Batch, Exchange, Halo, HaloRows, Indices, OwnInputs
 from fedgraft.contracts.abilities import EncryptedRowsTask, HaloTask, NamingTask
 from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.domains.edges.client_edges import EdgeData, all_slots
@@ -41,12 +41,17 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, EncryptedRowsTask[
     encoder: LayeredEncoder
     windows: int
     exchange: Exchange
-    scale: float
+    inputs: OwnInputs
     features: int
     edge_features: int
     edge_weights: bool
     sparse: bool
     losses_of: Callable[[EdgeModel, EdgeData, torch.Tensor, Indices], torch.Tensor]
+
+    @property
+    def input_width(self) -> int:
+        """Number of columns that the first layer reads of a node."""
+        return self.inputs.width(self.features) + COUNTS
 
     @property
     def halo_widths(self) -> tuple[int, ...]:
@@ -67,7 +72,7 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, EncryptedRowsTask[
 
     def _copies(self, shard: EdgeShard) -> tuple[Any, Any]:
         seen = self._seen(shard)
-        return seen.graph, seen.outward
+        return replace(seen.graph, features=self.exchange.published(seen.graph.features)), seen.outward
 
     def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
         """Return the same as published."""
@@ -120,7 +125,7 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, EncryptedRowsTask[
         graph = seen.graph
         features, known, degree, needed = self._set_up.received(graph, shared if self._connected else {})
         all_known = np.concatenate([np.ones(graph.own, bool), known])
-        width, columns = self.features + COUNTS, self.edge_features
+        width, columns = self.input_width, self.edge_features
         nodes = NodeData(
             features=FeatureRows(graph.features, features),
             around=around_of(graph, degree, all_known, self.encoder, width, columns),
@@ -167,7 +172,7 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, EncryptedRowsTask[
 
     def changed(self, data: EdgeData) -> list[HaloRows]:
         """Return states of copies that others need, those that changed."""
-        return data.changed()
+        return self.exchange.sent(data.changed())
 
     def read(self, data: EdgeData, draw: Batch) -> list[Indices]:
         """Return all slots of the halo, for each layer."""
@@ -184,7 +189,7 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, EncryptedRowsTask[
 
     def relay(self, model: nn.Module, data: EdgeData, layer: int) -> list[HaloRows]:
         """States of one layer of all own copies, from all their neighbours."""
-        return data.nodes.relay(model, layer)
+        return self.exchange.sent(data.nodes.relay(model, layer))
 
     @property
     def _exchanges(self) -> list[HaloSetup | HistoryExchange]:
@@ -201,15 +206,15 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], NamingTask, EncryptedRowsTask[
 
     @property
     def _set_up(self) -> HaloSetup:
-        coding = FeatureCoding(self.features + COUNTS, self.sparse)
+        coding = FeatureCoding(self.input_width, self.sparse)
         return HaloSetup(coding, self.exchange.features, self.edge_weights, self.exchange.encrypted_rows)
 
     def _seen(self, shard: EdgeShard) -> Unrolled:
         """Copies of the nodes that take part, their features as the model reads them."""
         graph = shard.graph
-        if self.scale and graph.scale_rows:
-            graph = replace(graph, features=scaled(graph.features, self.scale))
-        shard = replace(shard, graph=graph)
+        scale = self.inputs.scale if graph.scale_rows else 0.0
+        read = self.inputs.read(scaled(graph.features, scale) if scale else graph.features)
+        shard = shard if read is graph.features else replace(shard, graph=replace(graph, features=read))
         return unrolled(shard if self._connected else alone(shard), self.windows)
 
 

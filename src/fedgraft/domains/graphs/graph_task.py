@@ -9,16 +9,29 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Batch, ClassShares, Indices, Objective, Questions, Sums
+from fedgraft.contracts import (
+    SCORED_SPLITS,
+    Batch,
+    ClassShares,
+    Indices,
+    LabelledTask,
+    Labels,
+    LayeredEncoder,
+    Losses,
+    NetworkEncoder,
+    Objective,
+    OwnInputs,
+    Questions,
+    Sums,
+    Unit,
+)
 from fedgraft.contracts.abilities import PlainModel, PooledTask, PredictingTask
 from fedgraft.contracts.abilities.tasks import VariantTask
-from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
-from fedgraft.contracts.labels import LabelledTask, Labels, Unit
 from fedgraft.contracts.ranges import NonNegativeInt, OneOf, PositiveFloat, PositiveInt
-from fedgraft.contracts.values import SCORED_SPLITS, Losses
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.edge_data.edge_rows import EdgeRows
 from fedgraft.domains.edge_data.read_edges import ReadEdges
+from fedgraft.domains.examples import scaled
 from fedgraft.domains.graphs import pyg_objects
 from fedgraft.domains.graphs.batches import Collator, GraphBatch
 from fedgraft.domains.graphs.counts_model import CountsModel
@@ -80,6 +93,7 @@ class GraphTask(
 
     encoder: LayeredEncoder | NetworkEncoder
     objective: Objective
+    inputs: OwnInputs
     normalise: Literal["batch", "nothing"] = "batch"
     places: bool = False
     structure: bool = False
@@ -161,13 +175,15 @@ class GraphTask(
         unit = self.unit_of(shard)
         collator = self._collator(replace(shard, label=self.labels.standardize(shard.label, unit)))
         held_out = {split: self._batches(collator, shard.rows(split)) for split in SCORED_SPLITS}
-        seen = shard.attributes.shape[1] + (self.walks + self.degrees) * self.places
+        seen = self.inputs.width(shard.attributes.shape[1]) + (self.walks + self.degrees) * self.places
         variant = Variant(shard.kinds, seen, self.labels_of(shard).width)
         return GraphData(collator, shard.rows("train"), held_out, shard.label, variant, unit)
 
     def plain_of(self, model: nn.Module, shard: GraphShard, unit: Unit | None = None) -> PlainModel:
         """Return a client's plain model; of numbers with their unit. Raises `InputError` where it has none."""
         require(not self.wl, "task.wl", "0 for a model that is exported", self.wl)
+        raw = self.inputs.raw and not self.inputs.scale
+        require(raw, "inputs", "raw_features, without a scale, for a model of graphs that is exported", self.inputs)
         edges = ReadEdges.of(self.encoder, self._inputs, self.edge_features, self.edge_weights, averages=False)
         layers = self.encoder.depth if isinstance(self.encoder, LayeredEncoder) else 1
         places, where = (self.walks, self.degrees), (self.places, self.structure)
@@ -266,9 +282,12 @@ class GraphTask(
         """With nodes' places if the model looks at them."""
         encodings = places(shard, self.walks, self.degrees) if self.places or self.structure else None
         subtrees = subtree_counts(shard, self.wl, self.wl_width, self.wl_root) if self.wl else None
-        shard = replace(shard, edge_rows=self._as_read(shard.edge_rows), edge_names=())
+        scale, attributes = self.inputs.scale, shard.attributes
+        attributes = self.inputs.read(scaled(attributes, scale) if scale else attributes)
+        rows = self._as_read(shard.edge_rows)
+        shard = replace(shard, attributes=attributes, attribute_names=(), edge_rows=rows, edge_names=())
         if self.places:
-            shard = replace(shard, attributes=np.concatenate([shard.attributes, encodings], 1), attribute_names=())
+            shard = replace(shard, attributes=np.concatenate([shard.attributes, encodings], 1))
         if isinstance(self.encoder, NetworkEncoder):
             return Collator(shard, None, True, subtrees=subtrees)
         if self.structure:

@@ -6,8 +6,10 @@ import numpy as np
 from scipy import sparse
 
 from fedgraft.contracts.abilities.smoothing import Means
+from fedgraft.contracts.answers import Singles
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.labels.smoothing import Apart, Singles
+from fedgraft.domains.examples import Features
+from fedgraft.domains.labels.smoothing import Apart
 from fedgraft.domains.typed.shards import TypedGraph
 
 
@@ -18,11 +20,24 @@ class CrossClientTargets(Apart):
         shard: the client's part of the typed graph.
         rows: {split: int64 [nodes], target nodes}.
         joins: the metapaths' matrices [targets, targets]: 1 where two nodes are joined, and on the diagonal.
+        inputs: what the model reads of target nodes.
     """
 
-    def __init__(self, shard: TypedGraph, rows: Mapping[str, Indices], joins: Sequence[sparse.csr_matrix]) -> None:
+    def __init__(
+        self,
+        shard: TypedGraph,
+        rows: Mapping[str, Indices],
+        joins: Sequence[sparse.csr_matrix],
+        inputs: "Features | None" = None,
+    ) -> None:
         super().__init__(shard.label, rows)
+        self._inputs = inputs
         self._joins = [_without_itself(matrix) for matrix in joins]
+
+    @property
+    def inputs(self) -> "Features | None":
+        """As given."""
+        return self._inputs
 
     def mean(self, rows: Singles, means: Means | None, width: int) -> Singles:
         """Return the mean over metapaths of the mean over the nodes joined; a node without any keeps its own row."""

@@ -6,6 +6,7 @@ types along metapaths of any end; here the target type alone has features.
 """
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 from scipy import sparse
@@ -19,17 +20,12 @@ def smoothed(inputs: Inputs, features: Features, joins: Sequence[sparse.csr_matr
 
     `joins` are the metapaths' matrices [targets, targets]: 1 where two nodes are joined, and on the diagonal.
     """
-    paths = []
-    for matrix in joins:
-        joined, hops = np.diff(matrix.indptr).astype(np.float32), [features]
-        for _ in range(inputs.hops):
-            hops.append(_divided(matrix @ hops[-1], joined))
-        paths.append(hops[1:])
-    made = inputs.together(features, paths)
-    return made if isinstance(made, np.ndarray) else compact(sparse.csr_matrix(made))
+    made = inputs.read(features, [partial(_mean, matrix) for matrix in joins])
+    return made if isinstance(made, np.ndarray) or not inputs.hops else compact(sparse.csr_matrix(made))
 
 
-def _divided(total: Features, by: np.ndarray) -> Features:
+def _mean(matrix: sparse.csr_matrix, features: Features) -> Features:
+    total, by = matrix @ features, np.diff(matrix.indptr).astype(np.float32)
     if isinstance(total, np.ndarray):
         return np.asarray(total / by[:, None], np.float32)
     rows = sparse.csr_matrix(total, dtype=np.float32)

@@ -6,13 +6,13 @@ from typing import cast
 
 from torch import nn
 
-from fedgraft.contracts import NumberObjective
-from fedgraft.contracts.abilities.plain import PlainModel
-from fedgraft.contracts.labels import Labels
+from fedgraft.contracts import Labels, NumberObjective, OwnInputs
+from fedgraft.contracts.abilities import PlainModel
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.labels.metric_choice import MetricByData
 from fedgraft.domains.labels.numbers import Numbers
+from fedgraft.methods.inputs.raw_features import RawFeatures
 from fedgraft.methods.losses.squared_error import SquaredError
 from fedgraft.wire.layouts import Arrays
 
@@ -33,6 +33,7 @@ class GraphRegression(MetricByData[GraphShard, GraphData], GraphTask):
 
     Args:
         encoder: the convolutions; the recipe's [model].
+        inputs: what is read of nodes' attributes; the recipe's [inputs].
         objective: what training makes small; the recipe's [loss].
         judged: what a model is chosen by and told as, "rmse", "mae" or "r2"; taken from evaluation.metric.
         normalise: "batch" or "nothing", behind every convolution.
@@ -52,6 +53,7 @@ class GraphRegression(MetricByData[GraphShard, GraphData], GraphTask):
     """
 
     objective: NumberObjective = SquaredError()
+    inputs: OwnInputs = RawFeatures()
     judged: str = ""
 
     @cached_property

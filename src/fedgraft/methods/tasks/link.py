@@ -11,12 +11,21 @@ import torch
 from annotated_types import Interval
 from torch import Tensor, nn
 
-from fedgraft.contracts import Batch, Inputs, PairObjective, Questions, SilentExchange, Sums, Task
+from fedgraft.contracts import (
+    SCORED_SPLITS,
+    Batch,
+    Chance,
+    Inputs,
+    LayeredEncoder,
+    NetworkEncoder,
+    PairObjective,
+    Questions,
+    SilentExchange,
+    Sums,
+    Task,
+)
 from fedgraft.contracts.abilities import DerivingTask, PlainModel, PooledTask, PredictingTask
-from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
-from fedgraft.contracts.task import Chance
-from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.links import metrics

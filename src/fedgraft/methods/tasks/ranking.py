@@ -9,13 +9,11 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Batch, Questions, RankingObjective, Sums, Task
+from fedgraft.contracts import SCORED_SPLITS, Batch, Chance, Loss, Losses, Questions, RankingObjective, Sums, Task
 from fedgraft.contracts.abilities import PooledTask, PredictingTask
 from fedgraft.contracts.data import telling
 from fedgraft.contracts.ranges import NonNegativeFloat, PositiveInt, Proportion
 from fedgraft.contracts.runtime import fingerprint
-from fedgraft.contracts.task import Chance, Loss
-from fedgraft.contracts.values import SCORED_SPLITS, Losses
 from fedgraft.domains.ranking import ranker_losses
 from fedgraft.domains.ranking.metrics import score_users
 from fedgraft.domains.ranking.ranker import Ranker

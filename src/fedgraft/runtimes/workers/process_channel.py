@@ -7,6 +7,7 @@ from typing import Any
 
 from fedgraft.engine.client.client import Given
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.protocol.table import OUTSIDE
 from fedgraft.errors import FedgraftError
 from fedgraft.runtimes.workers.channel import Channel, Channels
 from fedgraft.runtimes.workers.shared_memory import Blob, lasting, receive, send, shared, want_files
@@ -68,7 +69,7 @@ class ProcessChannels(Channels):
     option = "runtime.workers"
 
     def __init__(self, plan: Plan, shards: Given, threads: int) -> None:
-        self._arguments = (plan, shards, threads)
+        self._arguments = (plan, shards, threads, dict(OUTSIDE))
         want_files()
 
     def open(self, again: bool) -> ProcessChannel:

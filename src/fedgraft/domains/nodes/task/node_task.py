@@ -9,13 +9,26 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Batch, ExchangeOfNodes, Indices, Inputs, Objective, SilentExchange, Sums, part
-from fedgraft.contracts.abilities.linear import Linear, LinearTask
-from fedgraft.contracts.abilities.pooling import PooledTask
-from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.contracts import (
+    SCORED_SPLITS,
+    SPLITS,
+    Batch,
+    ExchangeOfNodes,
+    Indices,
+    Inputs,
+    LayeredEncoder,
+    Linear,
+    LinearTask,
+    Loss,
+    NetworkEncoder,
+    Objective,
+    Regression,
+    SilentExchange,
+    Sums,
+    part,
+)
+from fedgraft.contracts.abilities import PooledTask
 from fedgraft.contracts.ranges import NonNegativeInt
-from fedgraft.contracts.task import Loss
-from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Regression
 from fedgraft.domains.edge_data.edge_notes import carried_by, unread
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels.metric_choice import MetricByData
@@ -94,11 +107,9 @@ class NodeTask(MetricByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
             self.aggregated if self.inputs.sums_neighbours else self.halo_setup if self.connected else None,
             self.draws,
             self.labels.losses,
-            halo=self.exchange.halo,
-            hands_on=self.connected,
-            seals=self.exchange.encrypted_rows,
-            halo_widths=self._state_widths,
-            pull=self.exchange.pull,
+            self.exchange,
+            self.connected,
+            self._state_widths,
         )
         for each in self.extensions:
             exchange = each.exchange(exchange)
@@ -108,7 +119,7 @@ class NodeTask(MetricByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
     def publications(self) -> Publications:
         """What clients publish before training: of nodes with neighbours elsewhere, and of labels."""
         set_up = self.exchanged.set_up
-        return Publications((*([Published(set_up, self._told)] if set_up else []), *self.published))
+        return Publications((*([Published(set_up, self._published)] if set_up else []), *self.published))
 
     @property
     def published(self) -> tuple[Published, ...]:
@@ -281,10 +292,16 @@ class NodeTask(MetricByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
             else inside(shard)
         )
 
-    def _told(self, shard: NodeShard) -> tuple[NodeShard]:
-        """The part of the graph of which features or sums are published."""
+    def _published(self, shard: NodeShard) -> tuple[NodeShard]:
+        return (self.told(shard),)
+
+    def told(self, shard: NodeShard) -> NodeShard:
+        """Return the part of the graph of which features or sums are published, features as they leave."""
         seen = self.seen(shard)
-        return (prepared(self.inputs, seen) if self.exchange.features else seen,)
+        if not self.exchange.features:
+            return seen
+        seen = prepared(self.inputs, seen)
+        return replace(seen, features=self.exchange.published(seen.features))
 
     def _computed(self, data: NodeData, draw: Batch) -> Computed:
         """Return what a draw is computed from."""

@@ -6,9 +6,9 @@ from functools import cached_property
 import numpy as np
 
 from fedgraft.contracts.abilities.smoothing import Boundary, Means
+from fedgraft.contracts.answers import Answered, Singles
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.examples import Features
-from fedgraft.domains.labels.smoothing import Answered, Singles
 from fedgraft.domains.nodes.base.shards import NodeShard, each_once
 from fedgraft.domains.nodes.training.smoothed_inputs import Within
 

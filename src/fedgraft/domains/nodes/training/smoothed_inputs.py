@@ -21,12 +21,8 @@ def prepared(inputs: Inputs, shard: NodeShard) -> NodeShard:
 
     Edges to nodes of others have no part in it.
     """
-    if not inputs.hops:
-        return shard
-    within, made = Within.of(shard), [shard.features]
-    for _ in range(inputs.hops):
-        made.append(within.mean(made[-1]))
-    return replace(shard, features=inputs.together(made[0], [made[1:]]))
+    read = inputs.read(shard.features, [Within.of(shard).mean] if inputs.hops else [])
+    return shard if read is shard.features else replace(shard, features=read)
 
 
 def rows_of(inputs: Inputs, own: Features, halo: Features) -> FeatureRows:
