@@ -9,6 +9,7 @@ from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.running.runner import execute
 from helpers.resumed_runs import KILL, resumed_alike, worked_alike
+from helpers.tiers import long_but_for
 
 SMALL = {
     "data.name": "molecules",
@@ -21,6 +22,8 @@ SMALL = {
     "checkpoint.every_seconds": 0,
 }
 COUNTED = {**SMALL, "task.wl": 2, "task.wl_width": 64}
+UNLIKE = ("cefgl", "fedavg", "fedrep", "gcfl", "spreadgnn")
+"""Sharing methods whose models are of one, of parts, of groups and of heads."""
 ALONE = {"data.classes": 2, "model.name": "mlp", "model.hidden": [], "task.places": False}
 EVERYWHERE = {**COUNTED, **ALONE, "task.wl_shared": True}
 OF_NODES = {"adafgl", "fedgta", "fedproto", "fedpub", "fedtad", "fedtgp", "fgssl"}
@@ -54,7 +57,7 @@ def test_one_worker_and_two_end_alike(whole_run, changes, workers):
     worked_alike(whole_run, load("cefgl", changes), workers)
 
 
-@pytest.mark.parametrize("sharing", sorted({*discovery.names("sharing")} - NOT_FOR_GRAPHS))
+@pytest.mark.parametrize("sharing", long_but_for(UNLIKE, sorted({*discovery.names("sharing")} - NOT_FOR_GRAPHS)))
 def test_every_sharing_method_runs_and_private_counts_cost_no_byte(sharing):
     given = {"sharing.name": sharing, "rounds": 2}
     codec = {"codec": "identity", "downlink": "identity"}
