@@ -9,13 +9,10 @@ counters of the server's network interface.
 
 import argparse
 import json
-import math
 import shutil
 import tempfile
 import time
-from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -24,7 +21,6 @@ from fedgraft.engine.server.clock.devices import EDGE_CLOUD
 from slow_network import SERVER, Refused, counted, network
 
 RECIPE = ("reputation_ucb", "data.name=catalogue", "clock.devices=edge_cloud", "evaluation.at=clients")
-LOOK_SECONDS = 0.05
 IDLE_SECONDS = 10.0
 """How long the polls of nodes that have nothing to do are counted."""
 
@@ -39,11 +35,9 @@ def measure(root: Path, mbits: Sequence[float], recipe: Sequence[str], rounds: i
         idle = counted(server)
         time.sleep(IDLE_SECONDS)
         before, began = counted(server), time.monotonic()
-        run = partial(call, "run", fed / "recipe.toml", "--on", fed, "--out", root / "run", "--json", space=server)
-        said, ends = watched(run, root / "run" / "rounds.jsonl", lambda: counted(server))
+        said = call("run", fed / "recipe.toml", "--on", fed, "--out", root / "run", "--json", space=server)
         seconds, bytes_moved = time.monotonic() - began, counted(server) - before
     summary = json.loads(said)
-    rows = [json.loads(line) for line in (root / "run" / "rounds.jsonl").read_text().splitlines()]
     return {
         "rounds": summary["rounds"],
         "digest": summary["digest"],
@@ -51,33 +45,9 @@ def measure(root: Path, mbits: Sequence[float], recipe: Sequence[str], rounds: i
         "interface_bytes": bytes_moved,
         "idle_bytes_a_second": (before - idle) / IDLE_SECONDS,
         "over_ledger": bytes_moved / summary["bytes"]["total"] - 1,
-        "over_ledger_a_round": over_ledger_a_round(rows, ends),
         "simulated_seconds": summary["simulated_seconds"],
-        "training_seconds": rows[-1]["seconds"],
         "all_seconds": seconds,
     }
-
-
-def watched(run: Callable[[], str], rows: Path, count: Callable[[], int]) -> tuple[str, dict[int, int]]:
-    """Run something to its end; return its output, and {rows: what `count` gave when the file had so many}."""
-    counts: dict[int, int] = {}
-    with ThreadPoolExecutor(1) as thread:
-        done = thread.submit(run)
-        while not done.done():
-            found = len(rows.read_bytes().splitlines()) if rows.exists() else 0
-            if found not in counts:
-                counts[found] = count()
-            time.sleep(LOOK_SECONDS)
-        return done.result(), counts
-
-
-def over_ledger_a_round(rows: Sequence[Mapping[str, Any]], counts: Mapping[int, int]) -> float:
-    """Return what the interface carries over the ledger from the end of the first round to that of the last seen."""
-    first, last = (edge(counts.keys() & range(1, len(rows) + 1), default=1) for edge in (min, max))
-    if first == last:
-        return math.nan
-    ledger = rows[last - 1]["bytes_total"] - rows[first - 1]["bytes_total"]
-    return (counts[last] - counts[first]) / float(ledger) - 1
 
 
 def main() -> None:

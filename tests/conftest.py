@@ -10,11 +10,14 @@ from pathlib import Path
 
 import pytest
 import torch
+from hypothesis import settings
 
 from helpers import shape_checks
 
 pytest_plugins = ["helpers.killed_runs", "helpers.whole_runs"]
 torch.set_num_threads(1)
+settings.register_profile("tests", deadline=None)  # a machine that others use, too, is at times slow
+settings.load_profile("tests")
 if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN:  # as under nohup: tests send it, and processes inherit this
     signal.signal(signal.SIGHUP, signal.SIG_DFL)
 

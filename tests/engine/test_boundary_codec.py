@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedgraft.contracts.abilities.smoothing import Boundary
-from fedgraft.domains.nodes.training.neighbours import Neighbours
+from fedgraft.domains.nodes.training.neighbour_sums import Neighbours
 from fedgraft.engine import boundary_codec
 from fedgraft.errors import WireError
 from helpers.node_runs import small

@@ -3,6 +3,7 @@
 A run has a method of each family, so that one covers many pairs.
 """
 
+from functools import cache
 from itertools import combinations, product
 
 import pytest
@@ -69,11 +70,15 @@ def names(section: str) -> list[str]:
     return [*found, "none"] if section == "server_optimizer" else found
 
 
+@cache
+def movable(sharing: str) -> bool:
+    return issubclass(discovery.find("sharing", sharing), MovableSharing)
+
+
 def fits(chosen: dict[str, str]) -> bool:
     if (chosen.get("sharing"), chosen.get("model")) == ("fedstar", "network"):  # whose second channel needs layers
         return False
-    sharing = discovery.find("sharing", chosen.get("sharing", "fedavg"))
-    if chosen.get("server_optimizer", "none") != "none" and not issubclass(sharing, MovableSharing):
+    if chosen.get("server_optimizer", "none") != "none" and not movable(chosen.get("sharing", "fedavg")):
         return False
     wanted = TOLD_BY_A_SAMPLER.get(chosen.get("selector", ""))
     return wanted is None or chosen.get("sampler", wanted) == wanted

@@ -38,7 +38,7 @@ TASKS = {
     "private noise": ("fesog", {**SHOPS, "data.clients": 3, "rounds": 2, "training.epochs": 1, "baselines": []}),
 }
 """Every kind of task, and methods whose training takes more than the model."""
-SLOW = ("private noise", "ranking", "generated neighbours", "guided and layered", "typed nodes")
+SLOW = ("private noise", "ranking", "rating", "link", "generated neighbours", "guided and layered", "typed nodes")
 
 
 def curve(state, names=AFTER):

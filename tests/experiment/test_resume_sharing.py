@@ -7,6 +7,7 @@ from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.running.runner import resume
 from fedgraft.experiment.storage.run_folder import RunFolder
 from helpers.killed_runs import Killed, measured
+from helpers.tiers import long_but_for
 
 OFTEN = {"rounds": 6, "baselines": [], "checkpoint.every_seconds": 0}
 IN_ONE_PROCESS = {"runtime.workers": 0}
@@ -152,7 +153,7 @@ def test_agents_and_what_they_remember_survive_it(whole_run, tmp_path, dying, sh
 
 
 @workers
-@pytest.mark.parametrize("selector", SELECTORS)
+@pytest.mark.parametrize("selector", long_but_for(["oort", "reputation_ucb", "rpfl"], SELECTORS))
 def test_answers_on_their_way_survive_it(whole_run, tmp_path, dying, selector, workers, kills):
     changes = SHOPS | OFTEN | LATE | {"selector.name": selector, "runtime.workers": workers}
     killed_and_resumed(whole_run(load("fedacs", changes), (FIRST,)), tmp_path / "run", dying, kills)

@@ -76,7 +76,7 @@ KNOWN = {
         "task.class_names": ["cat", "dog", "owl"],
         "task.metapaths": ["paper-author-paper"],
     },
-    "graph": {"task.class_names": ["ring", "star"], "task.judged": "accuracy", "task.rare": "star"},
+    "graph": {"task.class_names": ["ring", "star"], "task.judged": "accuracy", "task.positive_class": "star"},
     "ranking": {
         "task.items": 40,
         "task.modalities": ["text", "numbers"],

@@ -74,8 +74,14 @@ def loaded(**changes: Any) -> jobs.Job:
     return jobs.load("fedacs", {**changes, "runtime.name": "sites", **nowhere})
 
 
-@pytest.mark.parametrize("match", ["hashes", "psi"])
-@pytest.mark.parametrize("recipe", ["fedacs", "graft_rating"])
+@pytest.mark.parametrize(
+    ("recipe", "match"),
+    [
+        ("fedacs", "hashes"),
+        ("graft_rating", "psi"),
+        *(pytest.param(*other, marks=pytest.mark.slow) for other in (("fedacs", "psi"), ("graft_rating", "hashes"))),
+    ],
+)
 def test_sites_that_match_users_end_as_one_machine_and_as_with_a_list_of_all(
     tmp_path: Path, recipe: str, match: str
 ) -> None:

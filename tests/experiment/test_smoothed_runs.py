@@ -19,6 +19,7 @@ from fedgraft.experiment.storage.stored_state import check_state
 from fedgraft.wire import Message
 from helpers.killed_runs import measured
 from helpers.node_runs import SMALL, small
+from helpers.tiers import long_but_for
 from helpers.toy_runs import charged, looped
 
 SMOOTHED = {**SMALL, "answers.smoothing": 2, "checkpoint.every_seconds": 0}
@@ -49,7 +50,7 @@ def ran(experiment, shards, tamper=None):
 
 
 @pytest.mark.parametrize("labels", [{}, LABELS, HIDDEN, LOCAL], ids=["plain", "labels", "refitted", "fitted"])
-@pytest.mark.parametrize("recipe", RECIPES)
+@pytest.mark.parametrize("recipe", long_but_for(["graft_node", "fedais", "fedsage_plus"], RECIPES))
 def test_answers_are_no_worse_on_validation_and_predict_gives_those_that_were_scored(whole_run, recipe, labels):
     whole = whole_run(load(recipe, {**SMOOTHED, **labels}))
     summary = whole.summary

@@ -59,6 +59,7 @@ def write_clubs(folder: Path, clients: int = 3, members: int = 40) -> None:
     pd.DataFrame(edges, columns=["source", "target"]).drop_duplicates().to_csv(folder / "edges.csv", index=False)
 
 
+@pytest.mark.slow
 def test_one_graph_cut_over_clients_is_worth_a_federation(fedgraft) -> None:
     done = fedgraft("advise", *BLOCKS, "--json")
     assert done.code == 0, done.err

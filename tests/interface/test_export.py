@@ -36,19 +36,27 @@ def whole(run):
     "options",
     [
         {"model": {"name": "sage", "hidden": [6, 4]}},
-        {"model": {"name": "gcn", "hidden": [6, 4]}},
+        pytest.param({"model": {"name": "gcn", "hidden": [6, 4]}}, marks=pytest.mark.slow),
         {"model": {"name": "gin", "hidden": 4}, "inputs.scale": 2.0},
-        {"model": {"name": "mlp", "hidden": 4}},
+        pytest.param({"model": {"name": "mlp", "hidden": 4}}, marks=pytest.mark.slow),
         {"model": {"name": "mlp", "hidden": []}},
         {"model": {"name": "sage", "hidden": 4}, "task.head": "convolution"},
         {"model": {"name": "sage", "hidden": 4}, "data.sparse": True},
         {"model": {"name": "torch_geometric.nn:GCN", "hidden_channels": 6, "num_layers": 2}},
-        {"model": {"name": "helpers.networks:Two"}, "inputs.scale": 2.0},
-        {"model": {"name": "mlp", "hidden": 4}, "inputs.scale": 2.0, "inputs.propagate": 2},
+        pytest.param({"model": {"name": "helpers.networks:Two"}, "inputs.scale": 2.0}, marks=pytest.mark.slow),
+        pytest.param(
+            {"model": {"name": "mlp", "hidden": 4}, "inputs.scale": 2.0, "inputs.propagate": 2}, marks=pytest.mark.slow
+        ),
         {"model": {"name": "gcn", "hidden": 4}, "data.sparse": True, "inputs.propagate": 1},
         {"model": {"name": "helpers.networks:Two"}, "inputs.propagate": 1, "inputs.hop_pooling": "attention"},
-        {"model": {"name": "mlp", "hidden": []}, "inputs.propagate": 2, "inputs.hop_pooling": "last"},
-        {"model": {"name": "mlp", "hidden": []}, "inputs.propagate": 2, "inputs.hop_pooling": "mean"},
+        pytest.param(
+            {"model": {"name": "mlp", "hidden": []}, "inputs.propagate": 2, "inputs.hop_pooling": "last"},
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(
+            {"model": {"name": "mlp", "hidden": []}, "inputs.propagate": 2, "inputs.hop_pooling": "mean"},
+            marks=pytest.mark.slow,
+        ),
         {"model": {"name": "mlp", "hidden": [4]}, "inputs.propagate": 2, "inputs.hop_pooling": "attention"},
         {"model": {"name": "gat", "hidden": 4, "embedding": 4}},
         {"model": {"name": "multigraph", "hidden": 4, "maxima": True}, "inputs.propagate": 1},

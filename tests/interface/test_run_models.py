@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import fedgraft
-from fedgraft.domains.labels.shared_unit import unit_of
+from fedgraft.domains.labels.numbers import unit_of
 from fedgraft.errors import InputError
 from fedgraft.experiment.job import load
 from fedgraft.experiment.recipes import discovery
@@ -70,7 +70,7 @@ SOME_TASKS = {
 }
 CELLS = [(task, sharing) for task in TASKS for sharing in (*ANY_TASK, *SOME_TASKS.get(task, ()))]
 WITH_EVERY_METHOD = ("node",)
-ALIKE = ("ditto", "fedala", "feddc", "fedprox", "fedrep", "fedtgp", "gcfl", "local", "scaffold")
+ALIKE = ("ditto", "fedala", "feddc", "fedper", "fedprox", "fedrep", "fedtgp", "gcfl", "local", "moon", "scaffold")
 """Sharing methods whose models are found as others' are: in some tasks they are left to the long tests."""
 EXPORTED = {
     *product(["rating"], ANY_TASK),  # fedgnn and fesog have a row for each item

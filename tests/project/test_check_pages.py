@@ -28,7 +28,7 @@ def test_all_pages_with_stored_cells_are_checked(script):
     assert [page.name for page in script.pages()] == PAGES
 
 
-LONG = ("openfgl.md", "rafhgl.md")
+LONG = ("cefgl.md", "fedacs.md", "fedais.md", "openfgl.md", "rafhgl.md", "reputation-ucb.md", "selectors.md")
 """Pages whose tables take seconds."""
 
 

@@ -1,11 +1,11 @@
 """Links between pages lead somewhere; every method has a page."""
 
-import dataclasses
 import re
 from pathlib import Path
 
 import pytest
 
+from fedgraft.contracts.option_groups import settable
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.sections import STAGES
 
@@ -36,7 +36,7 @@ def test_a_methods_page_names_all_its_options(family):
     for name in sorted({*discovery.names(family)} - {*discovery.presets(family)}):
         page = f"{name}{'-sampler' if (family, name) == ('samplers', 'all') else ''}.md"
         text = (ROOT / "docs" / "methods" / page).read_text(encoding="utf-8")
-        options = {field.name for field in dataclasses.fields(discovery.find(family, name))} - {*STAGES.values()}
+        options = {*settable(discovery.find(family, name))} - {*STAGES.values()}
         missing = sorted(option for option in options if option not in text)
         assert not missing, f"{page} does not name {', '.join(missing)}"
 

@@ -40,8 +40,9 @@ def test_what_breaks_a_limit_more_than_is_listed_is_said(limits):
 
 def test_a_list_that_is_gone_allows_nothing(limits, monkeypatch, tmp_path, capsys):
     monkeypatch.setitem(limits["main"].__globals__, "LISTED", tmp_path / "limits.toml")
+    monkeypatch.setitem(limits["LIMITS"], "options", 10)
     assert limits["main"]() == 1
-    assert "graph_tables.GraphTables has" in capsys.readouterr().err
+    assert "data.nodes.Nodes has" in capsys.readouterr().err
     assert not (tmp_path / "limits.toml").exists()
 
 

@@ -202,7 +202,7 @@ def test_a_task_that_does_not_draw_from_its_seed_is_caught(cls):
         (Everywhere, "what_a_step_reads_lies_in_the_halo"),
         (Mirrored, "addresses_of_the_halo_are_nodes_of_others"),
         (Secretive, "nodes_that_a_client_names_are_nodes_of_others"),
-        (Misplaced, "sealed_rows_are_handed_on_as_they_are"),
+        (Misplaced, "encrypted_rows_are_handed_on_as_they_are"),
         (Backwards, "addresses_of_the_halo_are_known_from_the_shard"),
         (OneWay, "a_local_graph_is_of_all_own_nodes_and_of_the_edges_between_them"),
         (Unjoined, "a_model_makes_of_a_given_graph_what_it_makes_of_a_clients"),

@@ -22,8 +22,14 @@ from fedgraft.contracts.abilities.linear import LinearTask as LinearTask
 from fedgraft.contracts.aggregation import Aggregation as Aggregation
 from fedgraft.contracts.answers import Answers as Answers
 from fedgraft.contracts.answers import OwnAnswers as OwnAnswers
+from fedgraft.contracts.answers import Singles as Singles
+from fedgraft.contracts.answers import Ways as Ways
 from fedgraft.contracts.codec import Codec as Codec
 from fedgraft.contracts.codec import RowCodec as RowCodec
+from fedgraft.contracts.encoder import EdgeEncoder as EdgeEncoder
+from fedgraft.contracts.encoder import LayeredEncoder as LayeredEncoder
+from fedgraft.contracts.encoder import MetapathEncoder as MetapathEncoder
+from fedgraft.contracts.encoder import NetworkEncoder as NetworkEncoder
 from fedgraft.contracts.exchange import Exchange as Exchange
 from fedgraft.contracts.exchange import ExchangeOfEdges as ExchangeOfEdges
 from fedgraft.contracts.exchange import ExchangeOfNodes as ExchangeOfNodes
@@ -31,6 +37,9 @@ from fedgraft.contracts.exchange import SilentExchange as SilentExchange
 from fedgraft.contracts.facts import TaskFacts as TaskFacts
 from fedgraft.contracts.inputs import Inputs as Inputs
 from fedgraft.contracts.inputs import OwnInputs as OwnInputs
+from fedgraft.contracts.labels import LabelledTask as LabelledTask
+from fedgraft.contracts.labels import Labels as Labels
+from fedgraft.contracts.labels import Unit as Unit
 from fedgraft.contracts.loss import ClassObjective as ClassObjective
 from fedgraft.contracts.loss import ClassShares as ClassShares
 from fedgraft.contracts.loss import ClassWeights as ClassWeights
@@ -56,9 +65,14 @@ from fedgraft.contracts.structure import Augmentation as Augmentation
 from fedgraft.contracts.structure import LocalGraph as LocalGraph
 from fedgraft.contracts.structure import Structure as Structure
 from fedgraft.contracts.structure import StructurePenalty as StructurePenalty
+from fedgraft.contracts.task import Chance as Chance
+from fedgraft.contracts.task import Loss as Loss
+from fedgraft.contracts.task import LossesAndBackward as LossesAndBackward
 from fedgraft.contracts.task import Prepared as Prepared
 from fedgraft.contracts.task import Shard as Shard
 from fedgraft.contracts.task import Task as Task
+from fedgraft.contracts.values import SCORED_SPLITS as SCORED_SPLITS
+from fedgraft.contracts.values import SPLITS as SPLITS
 from fedgraft.contracts.values import Batch as Batch
 from fedgraft.contracts.values import ClientFailed as ClientFailed
 from fedgraft.contracts.values import Correction as Correction
@@ -66,6 +80,7 @@ from fedgraft.contracts.values import Halo as Halo
 from fedgraft.contracts.values import HaloRows as HaloRows
 from fedgraft.contracts.values import HiddenPenalty as HiddenPenalty
 from fedgraft.contracts.values import Indices as Indices
+from fedgraft.contracts.values import Losses as Losses
 from fedgraft.contracts.values import Observations as Observations
 from fedgraft.contracts.values import Outcome as Outcome
 from fedgraft.contracts.values import Penalty as Penalty

@@ -1,6 +1,6 @@
 """Read how? The contract of what a model reads of nodes' features; a recipe's section [inputs] names one."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, TypeAlias
 
 from fedgraft.contracts.ranges import Checked
@@ -12,19 +12,24 @@ Features: TypeAlias = Any
 class Inputs(Checked):
     """What a model reads of features; by default they are read as they are.
 
-    A task makes means over neighbours inside each client, `hops` of them along every path that joins nodes, and has
-    them put together once, before training. A graph of nodes has one path, its edges; one of several types metapaths.
+    Each task has `read` make it once, before training, of a client's nodes, or of the nodes of its graphs. A graph of
+    nodes has one path along which means are made, its edges; one of several types metapaths.
 
     Attributes:
         scale: length, or root mean square, that a node's features are brought to before; 0 = as they are.
     """
 
-    scale: float
+    scale: float = 0.0
 
     @property
     def hops(self) -> int:
         """How many means over neighbours are made, each of the one before."""
         return 0
+
+    @property
+    def raw(self) -> bool:
+        """Whether, but for their length, features are read as they are."""
+        return False
 
     @property
     def attends(self) -> bool:
@@ -47,6 +52,17 @@ class Inputs(Checked):
     def together(self, features: Features, paths: Sequence[Sequence[Features]]) -> Features:
         """Return rows [nodes, `blocks` x f] of features and of their means over hops, path by path."""
         return features
+
+    def read(self, features: Features, means: Sequence[Callable[[Features], Features]] = ()) -> Features:
+        """Return what a model reads of features of the right length.
+
+        Each path has a function that returns the mean over every node and its neighbours there, inside the client.
+        """
+        paths = [[features] for _ in means if self.hops]
+        for made, mean in zip(paths, means, strict=False):
+            for _ in range(self.hops):
+                made.append(mean(made[-1]))
+        return self.together(features, [made[1:] for made in paths])
 
     @property
     def pooling(self) -> str:

@@ -22,6 +22,7 @@ from typing import Annotated, Any, Literal, TypeAlias, Union, get_args, get_orig
 
 from annotated_types import Ge, Gt, Interval, Le, Lt, MinLen
 
+from fedgraft.contracts.option_groups import groups_of
 from fedgraft.errors import require, require_one_of
 
 PositiveInt: TypeAlias = Annotated[int, Ge(1)]
@@ -64,13 +65,17 @@ def check_ranges(owner: Any, name: str) -> None:
 
 @cache
 def _ranges(cls: type[Any]) -> Mapping[str, tuple[Any, tuple[str, ...], str]]:
-    """Return {field: (its type, its words, what it allows, in words)} of those with a range."""
+    """Return {field: (its type, its words, what it allows, in words)} of those with a range, also of groups."""
     types = {field.name: field.type for field in fields(cls)}
     if any(isinstance(hint, str) for hint in types.values()):
         hints = get_type_hints(cls, include_extras=True)
         types = {field: hints[field] for field in types}
     ranges = {field: (hint, _words(hint), _allowed(hint)) for field, hint in types.items()}
-    return {field: (hint, words, allowed) for field, (hint, words, allowed) in ranges.items() if words or allowed}
+    own = {field: (hint, words, allowed) for field, (hint, words, allowed) in ranges.items() if words or allowed}
+    return {
+        **own,
+        **{field: each for group in groups_of(cls).values() for field, each in _ranges(group.__class__).items()},
+    }
 
 
 def _check(parameter: str, hint: Any, allowed: str, value: Any) -> None:

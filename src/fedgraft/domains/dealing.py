@@ -4,7 +4,7 @@ import heapq
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Generic, TypeVar
+from typing import Annotated, Any, ClassVar, Generic, TypeAlias, TypeVar
 
 import numpy as np
 from annotated_types import Interval
@@ -22,6 +22,8 @@ from fedgraft.wire.layouts import Array
 
 FOLDS = 5
 """Folds of a split, one of them the test set: Li et al., "FedAIS", AAAI 2025, uses 5-fold cross-validation."""
+Fold: TypeAlias = Annotated[int, Interval(ge=0, le=FOLDS - 1)]
+"""Which of them is the test set."""
 SHARES = ("64:16:20", "80:10:10", "60:20:20", "20:40:40")
 """Of training, validation and test nodes: the fold is the test set, and a fifth of the rest is for validation; half of
 the fold is for validation; the fold is the test set, and a quarter of the rest is for validation; or the fold is the
@@ -77,7 +79,7 @@ class Dealing(ABC, Generic[Whole, Part]):
     clients: PositiveInt
     partition: str
     alpha: PositiveFloat = 0.5
-    fold: Annotated[int, Interval(ge=0, le=FOLDS - 1)] = 0
+    fold: Fold = 0
     shares: str = ""
 
     def __post_init__(self) -> None:

@@ -1,7 +1,7 @@
 """Examples of clients, which are in a split or in none, and their features, of one width: what all shards hold."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import fields, replace
 from typing import Any, Final, Self, TypeAlias
 
 import numpy as np
@@ -45,6 +45,44 @@ class Examples(KnownRows):
             return self, 0
         moving: Any = self
         return replace(moving, split=np.where(moved, self.split.dtype.type(0), self.split)), int(moved.sum())
+
+
+class Parallel:
+    """Base of frozen dataclasses whose arrays have a row for each of the same things, in a dict or apart.
+
+    What is None, or no array, is of all of them, and alike in parts that are put together.
+    """
+
+    def take(self, rows: NDArray[np.integer] | NDArray[np.bool_]) -> Self:
+        """Return some of the rows, by their places or by a mask."""
+        every: Any = self
+        some: Self = replace(every, **{each.name: _taken(getattr(self, each.name), rows) for each in fields(every)})
+        return some
+
+    @classmethod
+    def stacked(cls, parts: Sequence[Self]) -> Self:
+        """Return the rows of at least one part, one part after another."""
+        first: Any = parts[0]
+        columns = {each.name: [getattr(part, each.name) for part in parts] for each in fields(first)}
+        whole: Self = replace(first, **{name: _stacked(values) for name, values in columns.items()})
+        return whole
+
+
+def _taken(value: Any, rows: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {name: each[rows] for name, each in value.items()}
+    if isinstance(value, Parallel):
+        return value.take(rows)
+    return value[rows] if isinstance(value, np.ndarray | sparse.csr_matrix) else value
+
+
+def _stacked(values: Sequence[Any]) -> Any:
+    first = values[0]
+    if isinstance(first, Mapping):
+        return {name: np.concatenate([each[name] for each in values]) for name in first}
+    if isinstance(first, Parallel):
+        return type(first).stacked(values)
+    return stacked(values) if isinstance(first, np.ndarray | sparse.csr_matrix) else first
 
 
 def compact(values: Features) -> Features:

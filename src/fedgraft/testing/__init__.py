@@ -15,11 +15,14 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from fedgraft.testing.aggregation import check_aggregation as check_aggregation
+    from fedgraft.testing.answers import check_answers as check_answers
     from fedgraft.testing.baselines import Bench as Bench
     from fedgraft.testing.baselines import check_baseline as check_baseline
     from fedgraft.testing.codecs import check_codec as check_codec
     from fedgraft.testing.data import check_data as check_data
     from fedgraft.testing.encoders import check_encoder as check_encoder
+    from fedgraft.testing.exchanges import check_exchange as check_exchange
+    from fedgraft.testing.inputs import check_inputs as check_inputs
     from fedgraft.testing.runtimes import check_runtime as check_runtime
     from fedgraft.testing.samplers import check_sampler as check_sampler
     from fedgraft.testing.selectors import check_selector as check_selector
@@ -30,9 +33,12 @@ if TYPE_CHECKING:
 _HOMES = {
     "Bench": "baselines",
     "check_aggregation": "aggregation",
+    "check_answers": "answers",
     "check_codec": "codecs",
     "check_data": "data",
     "check_encoder": "encoders",
+    "check_exchange": "exchanges",
+    "check_inputs": "inputs",
     "check_runtime": "runtimes",
     "check_sampler": "samplers",
     "check_selector": "selectors",

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft import wire
+from fedgraft.contracts.option_groups import groups_of, settable
 from fedgraft.contracts.parts import has
 from fedgraft.errors import InputError
 
@@ -33,8 +34,10 @@ def check_form(cls: type[Any], contract: type[Any], words: Sequence[str] = ()) -
     text = inspect.getdoc(cls) or ""
     missing = [word for word in words if word not in text]
     expect(not missing, f"the docstring must have {', '.join(words)}", f"none of {missing}")
-    texts = "\n".join(inspect.getdoc(each) or "" for each in cls.__mro__)  # options that several have are in one place
-    unexplained = [option.name for option in dataclasses.fields(cls) if f"{option.name}:" not in texts]
+    # Options that several have are in one place.
+    places = [*cls.__mro__, *(each for group in groups_of(cls).values() for each in type(group).__mro__)]
+    texts = "\n".join(inspect.getdoc(each) or "" for each in places)
+    unexplained = [option for option in settable(cls) if f"{option}:" not in texts]
     expect(not unexplained, "the docstring must explain every option", f"nothing on {unexplained}")
 
 

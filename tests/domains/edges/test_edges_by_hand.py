@@ -6,11 +6,10 @@ import numpy as np
 import pytest
 
 from fedgraft.domains.edge_data.edge_rows import both_ways
+from fedgraft.domains.edges.exchange import HistoryExchange
 from fedgraft.domains.edges.history import history_of
-from fedgraft.domains.edges.history_exchange import HistoryExchange
 from fedgraft.domains.edges.order_of_time import order_of, sees, split_of, stage_of
-from fedgraft.domains.edges.shards import EdgeShard, deal_edges, merge_edges
-from fedgraft.domains.edges.unrolled import unrolled
+from fedgraft.domains.edges.shards import EdgeShard, deal_edges, merge_edges, unrolled
 from fedgraft.domains.nodes.base.shards import WholeGraph
 from fedgraft.errors import InputError, WireError
 

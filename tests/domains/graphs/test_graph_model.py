@@ -6,10 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from fedgraft.domains.graphs.batches import Collator, GraphBatch, Layer
+from fedgraft.domains.graphs.batches import Collator, GraphBatch, Layer, places
 from fedgraft.domains.graphs.model import GraphModel, Together, Variant
 from fedgraft.domains.graphs.shards import GraphShard
-from fedgraft.domains.graphs.structural_encodings import places
 from fedgraft.experiment.recipes import discovery
 from fedgraft.nn.propagate import Sparse
 from helpers.blocks import block_of

@@ -11,12 +11,6 @@ from fedgraft.methods.data.tu import TU
 from helpers.toy_graphs import write_tu
 
 
-@pytest.fixture(autouse=True)
-def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
-    return tmp_path / "cache" / "fedgraft" / "graphs"
-
-
 @pytest.fixture
 def raw(tmp_path: Path) -> Path:
     """Twenty triangles and paths; edges from a first node have label 3, others 1, and their ends as attributes."""
@@ -41,13 +35,6 @@ def test_labels_are_columns_and_attributes_stay_as_they_are(raw: Path, tmp_path:
     assert np.array_equal(told.edge_rows.values[:, 2:], np.stack([~first, 0 * first, first], 1))
     assert read_set(tmp_path, "MUTAG", edge_features="labels").edge_names == ("label=1", "label=2", "label=3")
     assert read_set(tmp_path, "MUTAG", edge_features="attributes").edge_names == ("attribute 1", "attribute 2")
-
-
-def test_sets_are_kept_with_and_without(raw: Path, tmp_path: Path, cache: Path) -> None:
-    for _ in range(2):
-        for edge_features in ("", "all"):
-            read_set(tmp_path, "MUTAG", edge_features=edge_features)
-    assert sorted(path.name.rpartition("-")[0] for path in cache.iterdir()) == ["MUTAG", "MUTAG-edges"]
 
 
 def test_a_line_of_a_loop_or_a_repeat_goes_with_its_label(raw: Path, tmp_path: Path) -> None:

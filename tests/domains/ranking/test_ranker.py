@@ -1,8 +1,10 @@
+import math
+
 import pytest
 import torch
 from torch.nn.functional import gelu
 
-from fedgraft.domains.ranking.ranker import Ranker, attended
+from fedgraft.domains.ranking.ranker import Ranker, attended, dependence
 from fedgraft.nn import flops
 
 FEATURES = {"text": torch.linspace(-1, 1, 35).view(7, 5), "image": torch.linspace(2, -2, 21).view(7, 3)}
@@ -106,3 +108,34 @@ def test_products_are_counted():
     with flops.Meter() as meter, torch.no_grad():
         model.crossed(users, items)
     assert meter.flops == 2 * 5 * 7 * 6
+
+
+# --- dependence -------------------------------------------------------------------------------------------------------
+
+
+def test_distance_correlation_is_one_for_the_same_block_and_small_for_another():
+    g = torch.Generator().manual_seed(0)
+    block, other = torch.randn(2, 1, 100, 3, generator=g)
+    same = dependence(torch.stack([block, 2 * block]))
+    assert float(same) == pytest.approx(1.0, abs=1e-3)
+    assert 0 < float(dependence(torch.stack([block, other]))) < 0.6
+
+
+def test_distance_correlation_by_hand():
+    # Of points 0, 1, 2 and 0, 1, 0: distances |a - b|, centred by rows and columns.
+    one, two = torch.tensor([0.0, 1.0, 2.0]), torch.tensor([0.0, 1.0, 0.0])
+
+    def centred(points):
+        distances = (points[:, None] - points).abs()
+        return distances - distances.mean(0) - distances.mean(1, keepdim=True) + distances.mean()
+
+    a, b = centred(one), centred(two)
+    expected = math.sqrt(float((a * b).mean()) / math.sqrt(float((a * a).mean() * (b * b).mean())))
+    found = dependence(torch.stack([one, two])[:, None, :, None])
+    assert float(found) == pytest.approx(expected, abs=1e-3)
+
+
+def test_distance_correlation_has_a_finite_gradient_where_points_are_equal():
+    channels = torch.zeros(2, 2, 5, 3, requires_grad=True)
+    dependence(channels).backward()
+    assert torch.isfinite(channels.grad).all()

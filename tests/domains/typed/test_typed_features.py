@@ -3,8 +3,7 @@ import pytest
 from scipy import sparse
 
 from fedgraft.domains.examples import compact
-from fedgraft.domains.typed.features import structural_features
-from fedgraft.domains.typed.partitions import TypedDealing, parts_of
+from fedgraft.domains.typed.partitions import TypedDealing, parts_of, structural_features
 from fedgraft.domains.typed.shards import TypedGraph
 from fedgraft.errors import InputError
 from helpers.toy_typed import APPEARS, WRITES, papers

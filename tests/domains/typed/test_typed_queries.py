@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from fedgraft.contracts.values import Questions
 from fedgraft.domains.labels.classes import likeliest
-from fedgraft.domains.typed.features import structural_features
-from fedgraft.domains.typed.partitions import parts_of
+from fedgraft.domains.typed.partitions import parts_of, structural_features
 from fedgraft.domains.typed.queries import split_typed_nodes_asked, with_new_nodes
 from fedgraft.domains.typed.shards import TypedGraph
 from fedgraft.errors import InputError

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy import sparse
 
+from fedgraft.domains.typed.client_data import smoothed
 from fedgraft.domains.typed.metapath_graphs import metapath_matrix
 from fedgraft.domains.typed.shards import TypedGraph
-from fedgraft.domains.typed.smoothed_features import smoothed
 from fedgraft.methods.data.typed_blocks import TypedBlocks
 from fedgraft.methods.inputs.propagated import Propagated
 from fedgraft.methods.models.metapath_means import MetapathMeans

@@ -41,8 +41,8 @@ def every_table(alike: bool, carried: bool) -> dict[str, pd.DataFrame]:
 @pytest.fixture(
     scope="module",
     params=[
-        pytest.param(name, marks=pytest.mark.slow) if name == "columns" else name for name in CASES
-    ],  # as of edges, without any
+        pytest.param(name, marks=pytest.mark.slow) if name in ("columns", "halo of one") else name for name in CASES
+    ],  # as of edges, without any; and as any halo
 )
 def case(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory

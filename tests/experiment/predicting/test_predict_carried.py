@@ -13,6 +13,7 @@ from fedgraft.experiment.predicting.predict import predict
 from fedgraft.experiment.running.runner import execute
 from helpers import site_tables
 from helpers.served_runs import QUICK
+from helpers.tiers import long_but_for
 
 CARRIED: list[dict[str, Any]] = [
     {"data.edge_features": "all", "data.weight": "times", "data.time": "when", "data.directed": True},
@@ -42,7 +43,7 @@ def ran(folder: Path, then: dict[str, pd.DataFrame], **changes: Any) -> Path:
     return folder / "run"
 
 
-@pytest.mark.parametrize("carried", CARRIED)
+@pytest.mark.parametrize("carried", long_but_for([CARRIED[0], CARRIED[3]], CARRIED))
 def test_new_nodes_and_own_tables_are_read_as_the_run_reads_its_own(tmp_path: Path, carried: dict[str, Any]) -> None:
     then, new = tables()
     run = ran(tmp_path, then, **carried)

@@ -30,7 +30,7 @@ CASES = {
     "statistics": ("fedacs", {**TINY, "rounds": 2, "task.share": "users", "baselines": []}),
     "node with halo": ("fedais", {**SMALL, "rounds": 2}),
 }
-LONG = ("node", "last model", "statistics")
+LONG = ("node", "graph", "last model", "fedper", "statistics")
 """Of which another case tells most."""
 TASKS = {"graph in groups": "graph", "last model": "graph", "fedper": "rating", "statistics": "rating"}
 

@@ -10,6 +10,7 @@ from fedgraft.experiment.job import Job, chosen, load
 from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.recipes.recipe_files import recipes
 from fedgraft.experiment.running.runner import execute
+from helpers.tiers import long_but_for
 
 SWITCH = "--secure"
 NODES = {"data.name": "blocks", "data.nodes": 120, "data.clients": 4, "data.features": 8, "model.hidden": [8]}
@@ -54,7 +55,7 @@ def test_every_recipe_suits_or_is_refused_in_one_error(recipe: str) -> None:
     )
 
 
-@pytest.mark.parametrize("recipe", SMALL)
+@pytest.mark.parametrize("recipe", long_but_for(["graft_node", "graft_graph", "graft_rating", "rafhgl"], SMALL))
 def test_what_is_said_to_suit_runs_with_masks(recipe: str) -> None:
     common = {**SMALL[recipe], "rounds": 2, "baselines": [], "runtime.workers": 0}
     found = execute(load(recipe, common, SWITCH))

@@ -8,6 +8,7 @@ from sklearn.linear_model import LogisticRegression
 
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.nodes.base.shards import NodeShard, cut, pooled
+from fedgraft.domains.nodes.training.perceptron import ACCURACY
 from fedgraft.errors import InputError
 from fedgraft.methods.baselines import smoothed_features
 from fedgraft.methods.baselines.smoothed_features import SmoothedFeatures
@@ -89,13 +90,14 @@ def test_it_does_not_matter_who_has_which_node() -> None:
 def test_classes_without_training_nodes_are_never_predicted() -> None:
     graph = pooled(BLOCKS.load(0))
     split = np.where((graph.label == 1) & (graph.split == 0), -1, graph.split).astype(np.int8)
-    assert set(SmoothedFeatures().predict(replace(graph, split=split)).tolist()) == {0, 2}
+    assert set(SmoothedFeatures().answers(replace(graph, split=split), ACCURACY).argmax(1).tolist()) == {0, 2}
 
 
 def test_test_labels_change_no_prediction() -> None:
     graph = pooled(BLOCKS.load(0))
     blind = replace(graph, label=np.where(graph.split == 2, 0, graph.label))
-    assert (SmoothedFeatures().predict(graph) == SmoothedFeatures().predict(blind)).all()
+    first, second = (SmoothedFeatures().answers(each, ACCURACY).argmax(1) for each in (graph, blind))
+    assert (first == second).all()
 
 
 @pytest.mark.parametrize(

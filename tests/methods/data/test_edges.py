@@ -8,8 +8,7 @@ import pandas as pd
 import pytest
 
 from fedgraft.domains.edges.history import history_of
-from fedgraft.domains.edges.shards import EdgeShard, merge_edges
-from fedgraft.domains.edges.unrolled import unrolled
+from fedgraft.domains.edges.shards import EdgeShard, merge_edges, unrolled
 from fedgraft.errors import InputError
 from fedgraft.methods.data.edges import Edges
 from helpers import banks

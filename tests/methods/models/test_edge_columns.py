@@ -10,8 +10,7 @@ from fedgraft.contracts import Batch
 from fedgraft.contracts.encoder import EdgeLayeredEncoder, NetworkEncoder
 from fedgraft.contracts.task import example_losses
 from fedgraft.domains.nodes.base.shards import merge_shards
-from fedgraft.domains.nodes.training.neighbour_sampling import Reach
-from fedgraft.domains.nodes.training.surroundings import Surroundings
+from fedgraft.domains.nodes.training.neighbour_sampling import Reach, Surroundings
 from fedgraft.errors import InputError
 from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.models.network import Network

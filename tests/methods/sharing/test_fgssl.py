@@ -108,6 +108,6 @@ def test_impossible_options_are_refused():
     for option in ("tau", "omega"):
         with pytest.raises(InputError, match=rf"FGSSL\.{option} must be > 0; got 0"):
             FGSSL(**{option: 0})
-    for option in ("edges", "features", "global_edges", "global_features"):
+    for option in ("edges", "features"):
         with pytest.raises(InputError, match=rf"FGSSL\.{option} must be in \[0, 1\); got 1"):
             FGSSL(**{option: 1})

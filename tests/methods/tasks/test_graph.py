@@ -13,6 +13,7 @@ from fedgraft.errors import InputError
 from fedgraft.methods.data.molecules import Molecules
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.gin import GIN
+from fedgraft.methods.models.mlp import MLP
 from fedgraft.methods.models.sage import SAGE
 from fedgraft.methods.tasks.graph import Graph
 from fedgraft.nn.flat_model import FlatModel
@@ -111,18 +112,9 @@ def test_the_channel_of_structure_sees_no_feature():
     torch.testing.assert_close(read[0], read[1])
 
 
-def test_counts_of_subtrees_are_roots_unless_they_are_to_be_counts():
-    """Colours of the first graph, a triangle of kinds 0, 1 and 0, before any hop: twice one, once the other."""
-    counts = [Graph(GIN(hidden=8), wl=1, wl_width=32, wl_root=root).prepare(FOUR, {}) for root in (False, True)]
-    rows = [np.asarray(data.collator.counted(np.array([0])))[0] for data in counts]
-    assert rows[0].max() / rows[0][rows[0] > 0].min() == pytest.approx(2)
-    assert rows[1].max() / rows[1][rows[1] > 0].min() == pytest.approx(2**0.5)
-
-
-@pytest.mark.parametrize("into", ["answer", "logits", "hidden"])
-def test_counts_of_subtrees_begin_without_a_say_and_draw_nothing(into):
+def test_counts_of_subtrees_begin_without_a_say_and_draw_nothing():
     """The network starts as without them; a head of its own that knows nothing yet halves how sure the answer is."""
-    plain, counted = Graph(GIN(hidden=8)), Graph(GIN(hidden=8), wl=2, wl_width=32, wl_into=into)
+    plain, counted = Graph(GIN(hidden=8)), Graph(GIN(hidden=8), wl=2, wl_width=32)
     found = [drawn(task, task.prepare(FOUR, {})) for task in (plain, counted)]
     own = FlatModel(found[1]).initial
     assert {name for name in own if name not in FlatModel(found[0]).initial} == {
@@ -133,7 +125,7 @@ def test_counts_of_subtrees_begin_without_a_say_and_draw_nothing(into):
     with torch.no_grad():
         batches = [task.prepare(FOUR, {}).collator.batch(np.arange(6)) for task in (plain, counted)]
         before, after = (model(batch).softmax(1) for model, batch in zip(found, batches, strict=True))
-    torch.testing.assert_close(after, (before + 0.5) / 2 if into == "answer" else before)
+    torch.testing.assert_close(after, (before + 0.5) / 2)
 
 
 def test_heads_that_answer_for_themselves_learn_for_themselves():
@@ -157,14 +149,14 @@ def test_heads_that_answer_for_themselves_learn_for_themselves():
 
 @pytest.mark.parametrize("shared", [False, True])
 def test_what_reads_counts_travels_if_it_is_shared(shared):
-    task = Graph(GIN(hidden=8), wl=1, wl_width=16, wl_into="hidden", wl_shared=shared)
+    task = Graph(MLP(hidden=()), wl=1, wl_width=16, wl_shared=shared, class_names=("a", "b"))
     layouts = [
         {name: array.shape for name, array in FlatModel(task.model(torch.Generator(), variant)).initial.items()}
         for variant in (None, Variant(2, 1, 2), Variant(30, 0, 6))
     ]
     travels = [{name: shape for name, shape in each.items() if not task.personal(name)} for each in layouts]
     assert travels[0] == travels[1] == travels[2]
-    assert travels[0].get("subtrees.layer.weight") == ((16, 8) if shared else None)
+    assert travels[0].get("subtrees.layer.weight") == ((16, 2) if shared else None)
 
 
 def test_test_graphs_are_in_nothing_that_training_sees():
@@ -215,8 +207,7 @@ def test_large_held_out_splits_come_in_several_batches(monkeypatch):
         ({"wl": -1}, r"Graph\.wl must be >= 0; got -1"),
         ({"wl_width": 0}, r"Graph\.wl_width must be >= 1; got 0"),
         ({"wl_scale": 0.0}, r"Graph\.wl_scale must be > 0; got 0"),
-        ({"wl_into": "head"}, "Graph.wl_into"),
-        ({"wl": 1, "wl_shared": True}, r"Graph\.wl_shared must be false unless wl > 0 and wl_into is 'hidden'"),
+        ({"wl": 1, "wl_shared": True}, r"Graph\.wl_shared must be false unless model\.hidden is \[\]"),
     ],
 )
 def test_impossible_options_are_refused(options, reason):

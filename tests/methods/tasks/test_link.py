@@ -10,7 +10,7 @@ from scipy.sparse import csr_matrix
 
 from fedgraft.contracts import Batch
 from fedgraft.contracts.abilities.tasks import derived_shards
-from fedgraft.domains.links.client_links import LinkData
+from fedgraft.domains.links.model import LinkData
 from fedgraft.domains.links.queries import PairQuery
 from fedgraft.domains.links.shards import codes_of, whole
 from fedgraft.domains.nodes.base.shards import cut

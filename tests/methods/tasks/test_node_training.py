@@ -127,9 +127,9 @@ def test_what_is_computed_from_is_kept_while_nothing_changes_and_made_anew_when_
     task, model, data = made(exchange__neighbours=0)
     here = data[0]
     before = losses(task, model, here)
-    kept = here.kept["train"]
+    kept = here.memory.kept["train"]
     losses(task, model, here)
-    assert here.kept["train"] is kept
+    assert here.memory.kept["train"] is kept
     states = task.exchanged.closed(here)
     here = task.exchanged.opened(here, None)
     assert not torch.equal(losses(task, model, here), before)

@@ -9,7 +9,7 @@ import torch
 from fedgraft.contracts import Batch
 from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.values import Losses
-from fedgraft.domains.ranking.ranker_losses import dependence
+from fedgraft.domains.ranking.ranker import dependence
 from fedgraft.errors import InputError
 from fedgraft.methods.data.catalogue import Catalogue
 from fedgraft.methods.tasks.ranking import Ranking

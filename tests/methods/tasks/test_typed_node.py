@@ -43,6 +43,30 @@ def test_a_metapath_that_there_is_not_is_refused():
         TypedNode(SMALL, metapaths=("paper", "paper"))
 
 
+def test_what_nodes_of_several_types_cannot_have_is_refused_with_the_reason():
+    with pytest.raises(InputError, match=r"answers\.share_labels must be false .*: no row leaves a client; got True"):
+        fitted(**{"answers.smoothing": 1, "answers.share_labels": True})
+    for inputs in ({"inputs.aggregates": True}, {"inputs.propagate": 1, "inputs.hop_pooling": "attention"}):
+        with pytest.raises(
+            InputError, match=r"without attention and aggregates .*: one vector cannot weigh the hops of"
+        ):
+            fitted(**inputs)
+
+
+def test_a_layer_is_fitted_behind_embeddings_and_what_it_lacks_to_own_labels():
+    task = fitted(**{"answers.smoothing": 1, "answers.refit": "hidden", "answers.local_fit": True})
+    data, model, better = task.prepare(GRAPH, {}), drawn(task), task.smoothed
+    with torch.no_grad():
+        answers = better.answers(model, data)
+        hidden = model.represent(data.features, data.graphs).numpy()
+    np.testing.assert_allclose(answers[:, 2:], hidden / (4 + abs(hidden)), rtol=1e-6)
+    layer = better.hop_layer([better.hop_sums(data, answers, [])])
+    assert layer["weight"].shape == (2, 2 * (1 + 8))
+    shares = better.ways.answered(better.answered(data), answers, [], layer, better.choices - 1)
+    assert "a fit to the client's own labels" in better.choice_text(better.choices - 1)
+    assert shares[:2].argmax(1).tolist() == GRAPH.label[:2].tolist()
+
+
 def test_a_loss_is_a_cross_entropy_and_comes_with_its_embedding():
     task = fitted()
     data, model = task.prepare(GRAPH, {}), drawn(task)

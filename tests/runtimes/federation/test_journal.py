@@ -12,6 +12,7 @@ from fedgraft.contracts import ClientFailed
 from fedgraft.engine.privacy.policy import Policy
 from fedgraft.engine.privacy.secure_sum import COUNT, KEYS, PEERS
 from fedgraft.engine.protocol.protocol import Protocol
+from fedgraft.engine.protocol.table import TABLE
 from fedgraft.errors import InputError, MachineError, RefusedError, WireError
 from fedgraft.experiment.running import runner
 from fedgraft.experiment.running.recorder import Silent
@@ -239,7 +240,7 @@ def test_a_request_that_is_no_message_is_refused_and_logged(server):
 
 def test_every_kind_of_request_has_a_purpose():
     replies = {"error", "wait", "scored"}
-    assert {*wire.KINDS} - replies <= journal.OF_ORDERS.keys()
+    assert all(TABLE[kind].purpose for kind in {*wire.KINDS} - replies)
 
 
 WHOLE = {

@@ -1,10 +1,12 @@
 """Whose the ends of edges are, as options and columns of a table say it."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final, Literal, TypeAlias
 
 import numpy as np
 
+from fedgraft.contracts.option_groups import OptionGroup
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.tables.rows import Coded, Rows, places_of
 from fedgraft.domains.tables.schema import Column
@@ -16,6 +18,8 @@ AUTO: Final[Literal["auto"]] = "auto"
 ENDS: Final = ("source", "target")
 SIDES: Final = ("source_client", "target_client")
 """Roles of the columns that say whose an end is."""
+SHARED_WITH: Final = "shared_with"
+"""Role of the column of nodes that says who else has one."""
 SIDE_COLUMNS: Final = tuple(Column(side, needed=False, silent=True, option=f"data.{side}") for side in SIDES)
 """These columns."""
 UNSAID, NOBODY = -2, -3
@@ -90,15 +94,60 @@ def owners_said(links: Rows, nodes: Rows, code: Indices, ids: Array) -> Coded | 
     return whose, names
 
 
-def boundaries_of(owner: str, source_client: str, target_client: str) -> Boundaries:
-    """Return how options say that edges between clients are known; `owner` is what errors call them.
+@dataclass(frozen=True)
+class BoundaryOptions(OptionGroup):
+    """Options of edges between clients, and of nodes that several have.
 
-    Raises `InputError` where one says that ids are looked for, and the other names a column.
+    Args:
+        source_client: column of `edges`, the name of the client whose node the source is, empty for the one whose table
+            it is; or "auto": whoever has the id. "" (default) = as `target_client` says.
+        target_client: the same of the target. With neither (default) edges at sites are inside clients. With one of
+            them an edge between clients counts where both list it, and is else left out, with a note.
+        match: how sites then match ids, which the server learns in neither way: "hashes" (default), keyed by a secret
+            of all sites, by which who has it and the hashes can try ids; or "psi", private set intersection, in which
+            nobody can try ids by himself, for more bytes. Both join the same edges.
+        shared_with: column of `nodes`, names of other clients that have a node, too, with ";" between them; or "auto":
+            all that have its id. Each keeps its own copy, with its own features and label, and an edge joins every two
+            copies of which both say so. "" (default) = nodes of one id are different ones. Needs `source_client` or
+            `target_client`.
     """
-    said_by = {"source_client": source_client, "target_client": target_client}
-    if AUTO not in said_by.values():
-        return "columns" if source_client or target_client else ""
-    for option, name in said_by.items():
-        if name not in (AUTO, ""):
-            raise InputError(f"{owner}.{option} must be left out, or {AUTO!r} as the other one; got {name!r}.")
-    return AUTO
+
+    source_client: str = ""
+    target_client: str = ""
+    match: Literal["hashes", "psi"] = "hashes"
+    shared_with: str = ""
+
+    def check(self, owner: str) -> None:
+        """Raise `InputError` for options that cannot be; `owner` is what errors call them."""
+        if self.match == "psi" and not self.boundaries(owner):
+            raise InputError(
+                f"{owner}.match = 'psi' needs {owner}.source_client or {owner}.target_client, which match ids."
+            )
+        if self.shared_with and not self.boundaries(owner):
+            raise InputError(
+                f"{owner}.shared_with = {self.shared_with!r} needs {owner}.source_client or {owner}.target_client, "
+                "which say whose the ends of edges are."
+            )
+
+    def boundaries(self, owner: str) -> Boundaries:
+        """Return how edges between clients are known; `owner` as of `check`.
+
+        Raises `InputError` where one option says that ids are looked for, and the other names a column.
+        """
+        said_by = {side: getattr(self, side) for side in SIDES}
+        if AUTO not in said_by.values():
+            return "columns" if self.source_client or self.target_client else ""
+        for option, name in said_by.items():
+            if name not in (AUTO, ""):
+                raise InputError(f"{owner}.{option} must be left out, or {AUTO!r} as the other one; got {name!r}.")
+        return AUTO
+
+    @property
+    def sharing(self) -> Sharing:
+        """How it is known which nodes several clients have."""
+        return AUTO if self.shared_with == AUTO else "column" if self.shared_with else ""
+
+    @property
+    def names(self) -> dict[str, str]:
+        """{role: name} of the columns; ids that are looked for have no column of clients."""
+        return {role: "" if (name := getattr(self, role)) == AUTO else name for role in (*SIDES, SHARED_WITH)}

@@ -5,7 +5,7 @@ It knows nothing of nodes but the numbers of ends, so that data sets whose label
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Final, Literal, TypeAlias
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -14,8 +14,10 @@ from numpy.typing import NDArray
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.edge_data.boundary_columns import ENDS, SIDE_COLUMNS, SIDES
 from fedgraft.domains.edge_data.edge_rows import EdgeRows
+from fedgraft.domains.examples import Parallel
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.columns import Columns, check_present, read_columns
+from fedgraft.domains.tables.own_tables import Repeats
 from fedgraft.domains.tables.reader import OWNER, named_once, read
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import ALL_OTHERS, Column, Names, Table
@@ -38,11 +40,8 @@ ASKED_CARRIED: Final = Table("edges", (Column("source"), Column("target"), *EDGE
 """Edges of one client's own nodes, or of new ones, with what they carry."""
 
 
-Repeats: TypeAlias = Literal["keep", "sum", "last"]
-
-
 @dataclass(frozen=True, eq=False)
-class EdgeLabels:
+class EdgeLabels(Parallel):
     """What is to be told of edges, a row for each, as it is read.
 
     Args:
@@ -58,14 +57,9 @@ class EdgeLabels:
     hashes: NDArray[np.uint64] | None = None
     source: Indices | None = None
 
-    def take(self, rows: Indices) -> "EdgeLabels":
-        """Return some of the rows."""
-        hashes = None if self.hashes is None else self.hashes[rows]
-        return EdgeLabels(self.label[rows], self.classes, hashes, None if self.source is None else self.source[rows])
-
 
 @dataclass(frozen=True, eq=False)
-class CarriedRows:
+class CarriedRows(Parallel):
     """What edges carry, a row for each, as it is read.
 
     Args:
@@ -84,13 +78,6 @@ class CarriedRows:
 
     def __len__(self) -> int:
         return len(self.number)
-
-    def take(self, rows: Indices) -> "CarriedRows":
-        """Return some of the rows."""
-        weight = None if self.weight is None else self.weight[rows]
-        time = None if self.time is None else self.time[rows]
-        labels = None if self.labels is None else self.labels.take(rows)
-        return CarriedRows(self.columns.take(rows), weight, time, self.number[rows], labels)
 
     @property
     def carried(self) -> "CarriedRows":
@@ -126,34 +113,6 @@ def _of_rows(values: Array, row: Indices, blank: int) -> Array:
     made = np.full((len(row), *values.shape[1:]), blank, values.dtype)
     made[row >= 0] = values[row[row >= 0]]
     return made
-
-
-def stacked_rows(parts: Sequence[CarriedRows]) -> CarriedRows:
-    """Return the rows of several one after another; all have the same columns."""
-    first = parts[0]
-    numbers = np.concatenate([np.asarray(part.columns.numbers) for part in parts])
-    texts = {name: np.concatenate([part.columns.texts[name] for part in parts]) for name in first.columns.texts}
-    weights = [part.weight for part in parts if part.weight is not None]
-    times = [part.time for part in parts if part.time is not None]
-    labels = [part.labels for part in parts if part.labels is not None]
-    return CarriedRows(
-        Columns(first.columns.names, numbers, texts),
-        np.concatenate(weights) if weights else None,
-        np.concatenate(times) if times else None,
-        np.concatenate([part.number for part in parts]),
-        _stacked_labels(labels) if labels else None,
-    )
-
-
-def _stacked_labels(parts: Sequence[EdgeLabels]) -> EdgeLabels:
-    hashes = [part.hashes for part in parts if part.hashes is not None]
-    sources = [part.source for part in parts if part.source is not None]
-    return EdgeLabels(
-        np.concatenate([part.label for part in parts]),
-        parts[0].classes,
-        np.concatenate(hashes) if hashes else None,
-        np.concatenate(sources) if sources else None,
-    )
 
 
 Make: TypeAlias = Callable[[CarriedRows], Values]

@@ -7,11 +7,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.examples import Parallel
 from fedgraft.errors import require
 
 
 @dataclass(frozen=True, eq=False)
-class EdgeRows:
+class EdgeRows(Parallel):
     """A row for each stored edge of a graph, in the order of its `senders`.
 
     An edge is stored at both of its ends that a client has: at the target it goes along, from the sender to the
@@ -53,12 +54,6 @@ class EdgeRows:
     def __len__(self) -> int:
         return len(self.along)
 
-    def take(self, places: NDArray[np.integer] | NDArray[np.bool_]) -> "EdgeRows":
-        """Return some rows, by their places or by a mask."""
-        weight = None if self.weight is None else self.weight[places]
-        order = None if self.order is None else self.order[places]
-        return EdgeRows(self.values[places], self.along[places], self.number[places], weight, order)
-
 
 def taken(rows: EdgeRows | None, places: NDArray[np.integer] | NDArray[np.bool_]) -> EdgeRows | None:
     """Return some rows; None of a graph whose edges carry nothing."""
@@ -74,12 +69,10 @@ def stacked_edges(parts: Sequence[EdgeRows | None]) -> EdgeRows | None:
     first = there[0].width
     odd = next((part.width for part in there if part.width != first), first)
     require(odd == first, "Columns of edges", f"as many at all clients: {first}", odd)
-    keys = ["values", "along", "number"]
     for key in ("weight", "order"):
         having = [getattr(part, key) is not None for part in there]
         require(len({*having}) == 1, "Edges of clients", f"with {key} at all of them, or at none", sum(having))
-        keys += [key] * having[0]
-    return EdgeRows(**{key: np.concatenate([getattr(part, key) for part in there]) for key in keys})
+    return EdgeRows.stacked(there)
 
 
 def both_ways(

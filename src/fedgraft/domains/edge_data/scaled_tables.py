@@ -3,27 +3,27 @@
 from abc import abstractmethod
 from collections.abc import Collection as Collection_
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from functools import cached_property
-from typing import Any, ClassVar, Final, Literal, Self
+from typing import Any, ClassVar, Final, Self
 
 import numpy as np
 import pandas as pd
 
 from fedgraft.contracts.data import AgreedData, Purpose
-from fedgraft.contracts.ranges import PositiveInt
+from fedgraft.contracts.option_groups import Grouped
 from fedgraft.contracts.task import ClassCounts, Shard
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader, LabelReader, Make, Repeats, Values
+from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader, LabelReader, Make, Values
 from fedgraft.domains.examples import Features, in_form
-from fedgraft.domains.labels.class_counts import CLASSES, classes_of_all, published_classes
+from fedgraft.domains.labels.class_notes import CLASSES, classes_of_all, published_classes
 from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.tables.column_statistics import agreed, all_alike, are_sparse, statistics_of
 from fedgraft.domains.tables.columns import Columns, check_present, known_features, read_columns, some
 from fedgraft.domains.tables.labels import in_order
+from fedgraft.domains.tables.own_tables import ALL, EdgeColumns, Scaling
 from fedgraft.domains.tables.rows import Rows
-from fedgraft.domains.tables.schema import ALL_OTHERS
 from fedgraft.domains.tables.transforms import Transforms, notes_on
 from fedgraft.errors import InputError
 from fedgraft.tables.table_files import Given
@@ -34,7 +34,6 @@ ALIKE = "alike"
 HINT = " Columns that are no features are left out by naming the others in {option}."
 
 
-ALL: Final = "all"
 PUBLISHED: Final = "edges"
 """What a client calls, of what it publishes, the statistics of its edges' columns."""
 OF_EDGES: Final = "edges: "
@@ -50,21 +49,8 @@ def with_edge_rows(collection: Collection[Any], make: Make) -> Collection[Any]:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScaledTables(AgreedData[Shard]):
-    """Ability of data sets of own tables: bring columns of features, and of what edges carry, to one size.
-
-    Args:
-        scaling: what is done with columns of features: "auto" (default) takes off the mean of each column of numbers
-            and divides by its spread, over all clients, of the signed logarithm where it is heavy-tailed, and leaves
-            columns of 0 and 1 and bags of words as they are; "standard" does the first with all; "rows" leaves columns
-            alone, and tasks may bring each row to one length; "none" leaves all as it is.
-        min_examples: rows of a client that must be behind what it tells of a column, >= 1.
-        transforms: what is made of each column; None (default) = what clients agree on, which a run stores here.
-        edge_features: columns of `edges` with numbers or texts that edges carry, or "all" = all that have no other
-            role; "" (default) = none. They are brought to one size as columns of features are: `scaling`.
-        weight: column of `edges`, how many edges a row stands for, a finite number >= 0; "" (default) = one each.
-        time: column of `edges`, numbers or dates, which edges carry, too; "" (default) = none.
-    """
+class ScaledTables(AgreedData[Shard], Grouped):
+    """Ability of data sets of own tables: bring columns of features, and of what edges carry, to one size."""
 
     features_option: ClassVar[str] = "features"
     """The option that names columns of features."""
@@ -75,12 +61,8 @@ class ScaledTables(AgreedData[Shard]):
     own_classes: ClassVar[bool] = False
     """Whether clients may have classes of their own, whose names are all in text's order."""
 
-    scaling: Literal["auto", "standard", "rows", "none"] = "auto"
-    min_examples: PositiveInt = 5
-    transforms: dict[str, dict[str, Any]] | None = None
-    edge_features: str | tuple[str, ...] = ""
-    weight: str = ""
-    time: str = ""
+    scaled: Scaling = field(default=Scaling())
+    edge_columns: EdgeColumns = field(default=EdgeColumns())
 
     @abstractmethod
     def read(self) -> Collection[Any]:
@@ -93,11 +75,12 @@ class ScaledTables(AgreedData[Shard]):
     @property
     def agreement(self) -> Tree:
         """What is made of each column; None where it is not known yet."""
-        return None if self.transforms is None else {name: {**each} for name, each in self.transforms.items()}
+        transforms = self.scaled.transforms
+        return None if transforms is None else {name: {**each} for name, each in transforms.items()}
 
     def agreeing(self, agreement: Any) -> Self:
         """Return this data set with a transform for each column."""
-        return replace(self, transforms=agreement)
+        return replace(self, scaled=replace(self.scaled, transforms=agreement))
 
     def published(self, task: Any, seed: int) -> Sequence[Tree]:
         """Return the statistics of each client's columns, and of its classes."""
@@ -133,15 +116,15 @@ class ScaledTables(AgreedData[Shard]):
         if not len(carried):
             return {"rows": 0}
         option = "data.edge_features"
-        return statistics_of(carried.columns, self.min_examples, self.scaling, where, option=option)
+        return statistics_of(carried.columns, self.scaled.min_examples, self.scaled.scaling, where, option=option)
 
     def _statistics_of(self, columns: Columns, where: str) -> dict[str, Tree]:
         """What a client publishes of its columns; `where` names its table in errors."""
-        return statistics_of(columns, self.min_examples, self.scaling, where, self.own_columns)
+        return statistics_of(columns, self.scaled.min_examples, self.scaled.scaling, where, self.own_columns)
 
     def _of_classes(self, label: Indices, classes: Sequence[str], split: Array) -> dict[str, Tree]:
         """What a client publishes of its classes."""
-        return {CLASSES: published_classes(label, classes, split, self.min_examples)}
+        return {CLASSES: published_classes(label, classes, split, self.scaled.min_examples)}
 
     def _alike(self, task: Any, collection: Collection[Any]) -> dict[str, Tree]:
         """What a client publishes that must be the same at all, where the recipe does not say it."""
@@ -193,7 +176,9 @@ class ScaledTables(AgreedData[Shard]):
     def _of_own(self, collection: Collection[Any]) -> dict[str, Tree]:
         """The statistics of one client's columns."""
         tree = self._statistics_of(collection.columns, "--data")
-        return {**tree, PUBLISHED: self._of_edges(collection.edges.carried, "--data")} if self.carries else tree
+        if not self.edge_columns.carries:
+            return tree
+        return {**tree, PUBLISHED: self._of_edges(collection.edges.carried, "--data")}
 
     def named(self, published: Sequence[Any]) -> Self:
         """Return this data set with the columns that are features, which clients have alike, by name."""
@@ -210,14 +195,14 @@ class ScaledTables(AgreedData[Shard]):
             known |= {"features": len(self.made.names(names)), "sparse": are_sparse(published, self.made)}
         if (classes := self.classes_of(task, published)) is not None and classes.names and classes.alike:
             known |= {"classes": len(classes.names), "class_names": classes.names}
-        width = len(self.edges_made.names(self.carried_names))
-        carried = {"edge_features": width, "edge_weights": bool(self.weight) or self.repeating == "sum"}
+        width, edges = len(self.edges_made.names(self.carried_names)), self.edge_columns
+        carried = {"edge_features": width, "edge_weights": bool(edges.weight) or edges.repeating == "sum"}
         return {**known, **{name: value for name, value in carried.items() if value}}
 
     def classes_of(self, task: Any, published: Sequence[Any]) -> ClassCounts | None:
         """Return the classes of all clients."""
         said, ordered = getattr(task, "class_names", ()), sorted if self.own_classes else in_order
-        return classes_of_all(published, self.min_examples, said, ordered, self.own_classes)
+        return classes_of_all(published, self.scaled.min_examples, said, ordered, self.own_classes)
 
     def fitted(self, published: Sequence[Any]) -> Self:
         """Return this data set with a transform for each column, from all clients' statistics; a note says which."""
@@ -228,17 +213,16 @@ class ScaledTables(AgreedData[Shard]):
 
     def _agreed_options(self, published: Sequence[Any]) -> dict[str, Any]:
         """{option: value} of what clients agree on, by what each has published."""
-        transforms = agreed(published, self.scaling) if published else {}
+        transforms = agreed(published, self.scaled.scaling) if published else {}
         tell(notes_on(published, transforms))
-        return {
-            "transforms": {**transforms, **(self._agreed_of_edges(published) if self.carries and published else {})}
-        }
+        carries = self.edge_columns.carries and published
+        return {"transforms": {**transforms, **(self._agreed_of_edges(published) if carries else {})}}
 
     def _agreed_of_edges(self, published: Sequence[Any]) -> dict[str, Any]:
         """{name: transform} of the columns of edges, also of what stays as it is."""
         parts = [each.get(PUBLISHED) if isinstance(each, Mapping) else None for each in published]
         telling: list[Any] = [each for each in parts if not (isinstance(each, Mapping) and each.get("rows") == 0)]
-        transforms = agreed(telling, self.scaling, "data.edge_features") if telling else {}
+        transforms = agreed(telling, self.scaled.scaling, "data.edge_features") if telling else {}
         tell(notes_on(telling, transforms, "Columns of edges"))
         if wrong := next((name for name in published[0]["names"] if name.startswith(OF_EDGES)), ""):
             raise InputError(f"Column {wrong!r} of nodes must have another name: {OF_EDGES!r} begins those of edges.")
@@ -253,19 +237,19 @@ class ScaledTables(AgreedData[Shard]):
     @property
     def made(self) -> Transforms:
         """What is made of the columns of features; nothing where that is not known yet."""
-        every = (self.transforms or {}).items()
+        every = (self.scaled.transforms or {}).items()
         return Transforms({name: each for name, each in every if not name.startswith(OF_EDGES)})
 
     @property
     def edges_made(self) -> Transforms:
         """What is made of the columns of edges, likewise."""
-        every = (self.transforms or {}).items()
+        every = (self.scaled.transforms or {}).items()
         return Transforms({name.removeprefix(OF_EDGES): each for name, each in every if name.startswith(OF_EDGES)})
 
     @property
     def scale_rows(self) -> bool:
         """Whether tasks may bring each row of features to one length."""
-        return self.scaling == "rows" or (self.scaling == "auto" and not self.made.scales)
+        return self.scaled.scaling == "rows" or (self.scaled.scaling == "auto" and not self.made.scales)
 
     def encoded(self, collection: Collection[Any]) -> Collection[Any]:
         """Return the collection with features, and with what edges carry."""
@@ -282,7 +266,7 @@ class ScaledTables(AgreedData[Shard]):
 
     def load(self, seed: int) -> Sequence[Shard]:
         """Load one shard per client, dealt and split by `seed` where the data do not say how."""
-        if self.transforms is None:
+        if self.scaled.transforms is None:
             return self.fitted(self._of_columns(seed)).load(seed)
         collection = vars(self).pop("collection", None) or self.read()
         return self.dealt(self.encoded(collection), seed)
@@ -311,7 +295,7 @@ class ScaledTables(AgreedData[Shard]):
 
     def read_columns(self, rows: Rows, names: Sequence[str], owner: str) -> Columns:
         """Return columns of a table by name, texts where they are known to be; `owner` as of `reader.read`."""
-        texts = None if self.transforms is None else self.made.texts
+        texts = None if self.scaled.transforms is None else self.made.texts
         return read_columns(rows, names, HINT.format(option=f"{owner}.{self.features_option}"), texts)
 
     def own_features(self, rows: Rows, others: Collection_[str], names: Sequence[str], is_sparse: bool) -> Features:
@@ -361,34 +345,19 @@ class ScaledTables(AgreedData[Shard]):
         return ""
 
     @property
-    def carries(self) -> bool:
-        """Whether edges carry something, if only that they repeat."""
-        return True
-
-    @property
-    def one_way(self) -> bool:
-        """Whether edges go from their source to their target."""
-        return True
-
-    @property
-    def repeating(self) -> Repeats:
-        """What becomes of several edges of the same two ends."""
-        return "keep"
-
-    @property
     def edge_names(self) -> tuple[str, ...] | None:
-        """Columns that edges carry, but for the time, or `ALL_OTHERS`, until clients agree on these."""
-        if self.edge_features == ALL:
-            return tuple(name for name in self.edges_made.by_name if name != self.time) or ALL_OTHERS
-        names = self.edge_features
+        """Columns that edges carry, but for the time, or None = all others, until clients agree on these."""
+        if self.edge_columns.edge_features == ALL:
+            return tuple(name for name in self.edges_made.by_name if name != self.edge_columns.time) or None
+        names = self.edge_columns.edge_features
         return tuple(names) if isinstance(names, list | tuple) else (names,) * bool(names)
 
     def edge_reader(self, labels: LabelReader | None = None) -> EdgeReader | None:
         """Return how edges are read, with their `labels` if they have some; None where they carry nothing."""
-        if not self.carries:
+        if not self.edge_columns.carries:
             return None
-        texts = None if self.transforms is None else self.edges_made.texts
-        return EdgeReader(self.values_of, self.one_way, self.repeating, texts, labels)
+        texts = None if self.scaled.transforms is None else self.edges_made.texts
+        return EdgeReader(self.values_of, self.edge_columns.one_way, self.edge_columns.repeating, texts, labels)
 
     def values_of(self, carried: CarriedRows) -> Values:
         """Return what is made of edges' columns, float32 [edges, width]."""
@@ -398,39 +367,8 @@ class ScaledTables(AgreedData[Shard]):
     @property
     def carried_names(self) -> tuple[str, ...]:
         """All columns that edges carry, with the time."""
-        return (*(self.edge_names or ()), *([self.time] if self.time else []))
+        return (*(self.edge_names or ()), *([self.edge_columns.time] if self.edge_columns.time else []))
 
     def with_edges(self, collection: Collection[Any]) -> Collection[Any]:
         """Return the collection with what its edges carry."""
         return with_edge_rows(collection, self.values_of)
-
-
-@dataclass(frozen=True, kw_only=True)
-class RepeatedEdges(ScaledTables[Shard]):
-    """Ability of data sets of own tables: edges may also go one way, or both, and carry nothing.
-
-    Args:
-        directed: whether edges go from their source to their target.
-        duplicate_edges: of several edges of the same two ends, in the same direction if they are directed: "keep";
-            "sum" adds their numbers and weights (one each where there are none); "last" keeps the last one by time,
-            else by row; "" (default) = "keep" where one of the options above is given, else edges carry nothing and the
-            same two ends have one.
-    """
-
-    directed: bool = False
-    duplicate_edges: Literal["", "keep", "sum", "last"] = ""
-
-    @property
-    def carries(self) -> bool:
-        """Whether edges carry something, if only that they repeat."""
-        return bool(self.edge_features or self.weight or self.time or self.directed or self.duplicate_edges)
-
-    @property
-    def one_way(self) -> bool:
-        """Whether edges go from their source to their target."""
-        return self.directed
-
-    @property
-    def repeating(self) -> Repeats:
-        """What becomes of several edges of the same two ends."""
-        return self.duplicate_edges or "keep"

@@ -9,25 +9,156 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from fedgraft.contracts import Batch, Exchange, Halo, HaloRows, Indices
+from fedgraft.contracts import Batch, Exchange, Halo, HaloRows, Indices, OwnInputs
 from fedgraft.contracts.abilities import EncryptedRowsTask, HaloTask
 from fedgraft.contracts.encoder import LayeredEncoder
-from fedgraft.domains.edges.client_edges import EdgeData, all_slots
-from fedgraft.domains.edges.history import history_of
-from fedgraft.domains.edges.history_exchange import HistoryExchange
-from fedgraft.domains.edges.model import EdgeModel
-from fedgraft.domains.edges.order_of_time import stages
-from fedgraft.domains.edges.shards import EdgeShard
-from fedgraft.domains.edges.unrolled import COUNTS, Unrolled, unrolled
+from fedgraft.domains.edges.history import NODE_PARTS, before_at, history_of
+from fedgraft.domains.edges.model import EdgeData, EdgeModel, all_slots
+from fedgraft.domains.edges.order_of_time import EVER, stages
+from fedgraft.domains.edges.shards import COUNTS, EdgeShard, Unrolled, unrolled
 from fedgraft.domains.examples import scaled
-from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
-from fedgraft.domains.nodes.base.features import FeatureRows
-from fedgraft.domains.nodes.base.historical_embeddings import States
+from fedgraft.domains.nodes.base.features import FeatureCoding, FeatureRows
 from fedgraft.domains.nodes.reading.queries import remembered_halo
 from fedgraft.domains.nodes.training.client_graph import NodeData, around_of
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup, halo_of, inside
+from fedgraft.domains.notes import LOG
 from fedgraft.domains.publications import Published
-from fedgraft.wire.layouts import Array, Arrays, Tree
+from fedgraft.errors import WireError
+from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec, Tree
+
+CLIENTS, SIZES, ROWS = "history_clients", "history_counts", "history"
+"""uint32 [others] whom a client tells something, uint32 [others] how many rows, float32 [rows, width] for all of them.
+"""
+
+
+@dataclass(frozen=True)
+class HistoryExchange:
+    """The exchange, of edges that carry so many columns; where it is `sealed` the server cannot read histories."""
+
+    edge_width: int
+    encrypted: bool = False
+
+    @property
+    def width(self) -> int:
+        """int, columns of a row."""
+        return NODE_PARTS * (1 + self.edge_width)
+
+    @property
+    def statistics_layout(self) -> Layout:
+        """Layout of what a client publishes."""
+        counts = (Spec(name, "uint32", (VARIABLE,), "rows") for name in (CLIENTS, SIZES))
+        return Layout((*counts, Spec(ROWS, "float32", (VARIABLE, self.width), "features")))
+
+    @property
+    def combined_layout(self) -> Layout:
+        """Layout of what a client gets back: the same, of who told it something."""
+        return self.statistics_layout
+
+    def statistics(self, shard: EdgeShard) -> Arrays:
+        """Return what a client publishes: for each other client, rows of edges that come from it, then of nodes."""
+        graph = shard.graph
+        rows = graph.edge_rows
+        assert rows is not None and rows.order is not None, "a shard was checked"  # noqa: PT018
+        receiver = np.repeat(np.arange(graph.own), graph.degree)
+        outside = np.flatnonzero(graph.senders >= graph.own)
+        halo = graph.senders[outside] - graph.own
+        owner, place, node = graph.halo_owner[halo], graph.halo_place[halo], receiver[outside]
+        order, comes = rows.order[outside], rows.along[outside] & (rows.order[outside] > EVER)
+        clients, counts, nodes, until = np.unique(owner), [], [], []
+        for client in clients.tolist():
+            mine = np.flatnonzero((owner == client) & comes)
+            mine = mine[np.lexsort((order[mine], place[mine], node[mine]))]
+            joined = np.unique(node[owner == client])
+            nodes += [node[mine], joined]
+            until += [order[mine], np.ones(len(joined))]
+            counts.append(len(mine) + len(joined))
+        asked = np.concatenate([np.zeros(0, np.int64), *nodes])
+        told = before_at(shard.graph, asked, np.concatenate([np.zeros(0), *until]))
+        return {CLIENTS: clients.astype(np.uint32), SIZES: np.array(counts, np.uint32), ROWS: told}
+
+    def check(self, statistics: Arrays) -> None:
+        """Raise `WireError` for what no client can have published."""
+        clients, counts, rows = (statistics[name] for name in (CLIENTS, SIZES, ROWS))
+        if (np.diff(clients.astype(np.int64)) <= 0).any() or len(clients) != len(counts):
+            raise WireError("clients that are told histories must ascend, with a count each")
+        if int(counts.sum(dtype=np.int64)) != len(rows):
+            raise WireError(f"{len(rows)} histories of edges where {int(counts.sum(dtype=np.int64))} are meant")
+        if not np.isfinite(rows).all():
+            raise WireError("a history that is not finite")
+
+    def combine(self, statistics: Mapping[int, Arrays]) -> dict[int, Arrays]:
+        """Return what each client gets back: the rows for it, by the clients that tell them."""
+        told: dict[int, list[tuple[int, NDArray[np.float32]]]] = {client: [] for client in statistics}
+        for client in sorted(statistics):
+            each = statistics[client]
+            bounds = np.cumsum([0, *each[SIZES].tolist()])
+            for other, first, last in zip(each[CLIENTS].tolist(), bounds, bounds[1:], strict=False):
+                if other in told:
+                    told[other].append((client, each[ROWS][first:last]))
+        return {
+            client: {
+                CLIENTS: np.array([by for by, _ in parts], np.uint32),
+                SIZES: np.array([len(rows) for _, rows in parts], np.uint32),
+                ROWS: np.concatenate([statistics[client][ROWS][:0], *(rows for _, rows in parts)]),
+            }
+            for client, parts in told.items()
+        }
+
+    @property
+    def handed_on(self) -> tuple[str, ...]:
+        """Names of the arrays that the server only hands on, if they are encrypted."""
+        return (ROWS,) if self.encrypted else ()
+
+    def sent_places(self, client: int, statistics: Arrays) -> dict[str, Indices]:
+        """{array: who tells whom of which row, int64 [rows, 3]}, of what a client publishes."""
+        return {ROWS: _places(client, *_told(statistics))} if self.encrypted else {}
+
+    def received_places(self, client: int, shared: Arrays) -> dict[str, Indices]:
+        """Return the same of what a client got back. Raises `WireError` for misfits."""
+        if not self.encrypted:
+            return {}
+        clients, counts = _told(shared)
+        if len(clients) != len(counts) or counts.sum() != len(shared[ROWS]):
+            raise WireError(f"{len(shared[ROWS])} encrypted histories where {counts.sum()} are meant")
+        return {ROWS: _places(client, clients, counts)[:, [1, 0, 2]]}
+
+    def received(self, shard: EdgeShard, shared: Arrays) -> tuple[NDArray[np.float32], NDArray[np.float32]]:
+        """What was told of targets elsewhere: float32 [examples, width], zeros of others, and [halo, width] in the end.
+
+        Of a client that told nothing, or not of these edges, they are zeros; if others told something, a note says so.
+        """
+        graph, (source, target) = shard.graph, shard.ends
+        edges = np.zeros((len(source), self.width), np.float32)
+        nodes = np.zeros((graph.halo, self.width), np.float32)
+        if ROWS not in shared:
+            return edges, nodes
+        bounds = np.cumsum(shared[SIZES], dtype=np.int64)[:-1]
+        told = dict(zip(shared[CLIENTS].tolist(), np.split(shared[ROWS], bounds), strict=False))
+        outside = np.flatnonzero((target >= graph.own) & (shard.order < 1))
+        owner, place = graph.halo_owner[target[outside] - graph.own], graph.halo_place[target[outside] - graph.own]
+        for client in np.unique(graph.halo_owner).tolist():
+            mine = np.flatnonzero(owner == client)
+            mine = mine[np.lexsort((shard.order[outside[mine]], source[outside[mine]], place[mine]))]
+            theirs, rows = np.flatnonzero(graph.halo_owner == client), told.get(client, edges[:0])
+            if len(rows) != len(mine) + len(theirs):
+                LOG.warning(
+                    f"{shard.name}: client {client} told of {len(rows):,} histories where {len(mine) + len(theirs):,} "
+                    "belong to edges between the two; what came before these at its nodes counts as nothing."
+                )
+                continue
+            edges[outside[mine]], nodes[theirs] = rows[: len(mine)], rows[len(mine) :]
+        return edges, nodes
+
+
+def _told(arrays: Arrays) -> tuple[Indices, Indices]:
+    """Other clients, int64 [others], and how many rows are told to or by each."""
+    return arrays[CLIENTS].astype(np.int64), arrays[SIZES].astype(np.int64)
+
+
+def _places(client: int, others: Indices, counts: Indices) -> Indices:
+    """A client, each other one, and the number of each row between the two, int64 [rows, 3]."""
+    number = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.stack([np.full(len(number), client), np.repeat(others, counts), number], axis=1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,12 +172,17 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], EncryptedRowsTask[EdgeShard]):
     encoder: LayeredEncoder
     windows: int
     exchange: Exchange
-    scale: float
+    inputs: OwnInputs
     features: int
     edge_features: int
     edge_weights: bool
     sparse: bool
     losses_of: Callable[[EdgeModel, EdgeData, torch.Tensor, Indices], torch.Tensor]
+
+    @property
+    def input_width(self) -> int:
+        """Number of columns that the first layer reads of a node."""
+        return self.inputs.width(self.features) + COUNTS
 
     @property
     def halo_widths(self) -> tuple[int, ...]:
@@ -67,7 +203,7 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], EncryptedRowsTask[EdgeShard]):
 
     def _copies(self, shard: EdgeShard) -> tuple[Any, Any]:
         seen = self._seen(shard)
-        return seen.graph, seen.outward
+        return replace(seen.graph, features=self.exchange.published(seen.graph.features)), seen.outward
 
     def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
         """Return the same as published."""
@@ -120,22 +256,9 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], EncryptedRowsTask[EdgeShard]):
         graph = seen.graph
         features, known, degree, needed = self._set_up.received(graph, shared if self._connected else {})
         all_known = np.concatenate([np.ones(graph.own, bool), known])
-        width, columns = self.features + COUNTS, self.edge_features
-        nodes = NodeData(
-            features=FeatureRows(graph.features, features),
-            around=around_of(graph, degree, all_known, self.encoder, width, columns),
-            own=graph.own,
-            halo=graph.halo,
-            label=graph.label,
-            rows={},
-            known=all_known,
-            needed=needed,
-            states=States(graph.own, graph.halo, self.halo_widths),
-            sums=None,
-            degree=graph.weighted_degree,
-            layers=self.encoder.depth,
-            exchanges=self.exchange.states,
-        )
+        around = around_of(graph, degree, all_known, self.encoder, self.input_width, self.edge_features)
+        rows, layers, states = FeatureRows(graph.features, features), self.encoder.depth, self.exchange.states
+        nodes = NodeData.of(graph, all_known, rows, around, needed, self.halo_widths, layers, states)
         return nodes, seen.ends
 
     def history(self, shard: EdgeShard, shared: Arrays) -> NDArray[np.float32]:
@@ -167,7 +290,7 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], EncryptedRowsTask[EdgeShard]):
 
     def changed(self, data: EdgeData) -> list[HaloRows]:
         """Return states of copies that others need, those that changed."""
-        return data.changed()
+        return self.exchange.sent(data.changed())
 
     def read(self, data: EdgeData, draw: Batch) -> list[Indices]:
         """Return all slots of the halo, for each layer."""
@@ -184,7 +307,7 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], EncryptedRowsTask[EdgeShard]):
 
     def relay(self, model: nn.Module, data: EdgeData, layer: int) -> list[HaloRows]:
         """States of one layer of all own copies, from all their neighbours."""
-        return data.nodes.relay(model, layer)
+        return self.exchange.sent(data.nodes.relay(model, layer))
 
     @property
     def _exchanges(self) -> list[HaloSetup | HistoryExchange]:
@@ -201,15 +324,15 @@ class EdgeExchange(HaloTask[EdgeShard, EdgeData], EncryptedRowsTask[EdgeShard]):
 
     @property
     def _set_up(self) -> HaloSetup:
-        coding = FeatureCoding(self.features + COUNTS, self.sparse)
+        coding = FeatureCoding(self.input_width, self.sparse)
         return HaloSetup(coding, self.exchange.features, self.edge_weights, self.exchange.encrypted_rows)
 
     def _seen(self, shard: EdgeShard) -> Unrolled:
         """Copies of the nodes that take part, their features as the model reads them."""
         graph = shard.graph
-        if self.scale and graph.scale_rows:
-            graph = replace(graph, features=scaled(graph.features, self.scale))
-        shard = replace(shard, graph=graph)
+        scale = self.inputs.scale if graph.scale_rows else 0.0
+        read = self.inputs.read(scaled(graph.features, scale) if scale else graph.features)
+        shard = shard if read is graph.features else replace(shard, graph=replace(graph, features=read))
         return unrolled(shard if self._connected else alone(shard), self.windows)
 
 

@@ -3,15 +3,20 @@
 It is exact: an edge before another one counts, one of the same time does not.
 """
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgraft.contracts.labels import Floats, Labels
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.edges.order_of_time import EVER
 from fedgraft.domains.edges.shards import EdgeShard
+from fedgraft.domains.labels.constant import Answering
 from fedgraft.domains.nodes.base.shards import NodeShard
+from fedgraft.domains.nodes.training.boosted import Boosted
 
 NODE_PARTS: Final = 2
 """Parts of a node's history: edges that go out, and that come in."""
@@ -78,3 +83,25 @@ def _sums(
     first = np.searchsorted(key[:count][sorting], key[count:], side="left")
     last = np.searchsorted(code[:count][sorting], code[count:], side="left")
     return np.where(asked[:, None] >= 0, sums[np.maximum(first, last)] - sums[first], 0)
+
+
+@dataclass(frozen=True)
+class BoostedEdges(Boosted, Answering[EdgeShard]):
+    """As `Boosted`, on an edge's own columns, its history, and features of both ends; of unknown ones zeros."""
+
+    def kind(self, shards: Sequence[EdgeShard]) -> Labels:
+        """Return that of the edges: classes, or numbers."""
+        return shards[0].labels
+
+    def answers(self, shard: EdgeShard, labels: Labels) -> Floats:
+        """Return probabilities of every edge, [edges, classes], or numbers, [edges]; there is one that trains."""
+        graph = shard.graph
+        features = graph.features if isinstance(graph.features, np.ndarray) else graph.features.toarray()
+        features = np.concatenate([features, np.zeros((1, graph.width), np.float32)])
+        ends = np.where((shard.ends >= 0) & (shard.ends < graph.own), shard.ends, graph.own)
+        columns = np.hstack([shard.columns, history_of(shard), features[ends[0]], features[ends[1]]])
+        train, chosen_on = shard.rows("train"), shard.rows("validation")
+        chosen_on = chosen_on if len(chosen_on) else train
+        if not shard.classes:
+            return self.chosen_numbers(columns, shard.label, train, chosen_on, labels)
+        return self.chosen(columns, shard.label, train, chosen_on, len(shard.classes), labels)

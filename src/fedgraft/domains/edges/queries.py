@@ -12,7 +12,7 @@ from fedgraft.contracts.values import Indices, Questions
 from fedgraft.domains.edge_data.boundary_columns import ENDS, NOBODY, SHOWN, SIDES
 from fedgraft.domains.edges.shards import EdgeShard
 from fedgraft.domains.examples import stacked
-from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
+from fedgraft.domains.nodes.base.features import FeatureCoding
 from fedgraft.domains.nodes.reading.new_nodes import RemoteNodes
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.query_routing import Places, clients_said, feature_columns, owners_of

@@ -10,10 +10,10 @@ from fedgraft.contracts import Indices
 from fedgraft.contracts.abilities.private import ClippedGradientTask
 from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.loss import ClassObjective
-from fedgraft.domains.graphs.counts_model import CountsModel
 from fedgraft.domains.graphs.graph_task import GraphData
+from fedgraft.domains.graphs.model import CountsModel
 from fedgraft.domains.graphs.shards import GraphShard
-from fedgraft.domains.labels.entropies import entropies_of
+from fedgraft.domains.labels.class_weights import entropies_of
 from fedgraft.nn.clipped_gradients import LossesOf, RowLayer, clipped_gradients, each_gradient
 from fedgraft.wire.layouts import Array, Arrays
 

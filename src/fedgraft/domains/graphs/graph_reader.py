@@ -50,7 +50,7 @@ class WholeGraphReader(GraphReader):
 
 
 def places_of(edge_index: Tensor, nodes: int, walks: int, degrees: int) -> Tensor:
-    """Return nodes' places as `structural_encodings.places`, float32 [nodes, walks + degrees], by a dense matrix."""
+    """Return nodes' places as `batches.places`, float32 [nodes, walks + degrees], by a dense matrix."""
     source, target = edge_index
     degree = torch.bincount(target, minlength=nodes)
     step = torch.zeros(nodes, nodes, dtype=torch.float64, device=edge_index.device)

@@ -2,31 +2,41 @@
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Batch, ClassShares, Indices, Objective, Questions, Sums
+from fedgraft.contracts import (
+    SCORED_SPLITS,
+    Batch,
+    ClassShares,
+    Indices,
+    LabelledTask,
+    Labels,
+    LayeredEncoder,
+    Losses,
+    NetworkEncoder,
+    Objective,
+    OwnInputs,
+    Questions,
+    Sums,
+    Unit,
+)
 from fedgraft.contracts.abilities import PlainModel, PooledTask, PredictingTask
-from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
-from fedgraft.contracts.labels import LabelledTask, Labels, Unit
-from fedgraft.contracts.ranges import NonNegativeInt, OneOf, PositiveFloat, PositiveInt
-from fedgraft.contracts.values import SCORED_SPLITS, Losses
-from fedgraft.domains.edge_data.edge_notes import carried_by, unread
+from fedgraft.contracts.ranges import NonNegativeInt, PositiveFloat, PositiveInt
 from fedgraft.domains.edge_data.edge_rows import EdgeRows
-from fedgraft.domains.edge_data.read_edges import ReadEdges
+from fedgraft.domains.edge_data.read_edges import ReadEdges, carried_by, unread
+from fedgraft.domains.examples import scaled
 from fedgraft.domains.graphs import pyg_objects
-from fedgraft.domains.graphs.batches import Collator, GraphBatch
-from fedgraft.domains.graphs.counts_model import CountsModel
+from fedgraft.domains.graphs.batches import Collator, GraphBatch, places
 from fedgraft.domains.graphs.graph_reader import plain_graphs
-from fedgraft.domains.graphs.model import HIDDEN, INTO, PERSONAL, SUBTREES, GraphModel, Together, Variant
+from fedgraft.domains.graphs.model import HIDDEN, PERSONAL, SUBTREES, CountsModel, GraphModel, Together, Variant
 from fedgraft.domains.graphs.shards import GraphShard, merge_shards
-from fedgraft.domains.graphs.structural_encodings import places
-from fedgraft.domains.graphs.subtree_counts import subtree_counts
 from fedgraft.domains.graphs.tables import split_graphs
+from fedgraft.domains.graphs.weisfeiler_lehman import subtree_counts
 from fedgraft.domains.labels.class_weights import weighted
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.domains.notes import tell
@@ -79,6 +89,7 @@ class GraphTask(
 
     encoder: LayeredEncoder | NetworkEncoder
     objective: Objective
+    inputs: OwnInputs
     normalise: Literal["batch", "nothing"] = "batch"
     places: bool = False
     structure: bool = False
@@ -86,9 +97,7 @@ class GraphTask(
     degrees: PositiveInt = 16
     wl: NonNegativeInt = 0
     wl_width: PositiveInt = 8192
-    wl_root: bool = True
     wl_scale: PositiveFloat = 5.0
-    wl_into: Annotated[str, OneOf(INTO)] = "answer"
     wl_shared: bool = False
     edge_features: NonNegativeInt = 0
     edge_weights: bool = False
@@ -96,9 +105,8 @@ class GraphTask(
     def __post_init__(self) -> None:
         super().__post_init__()
         name = type(self).__name__
-        sound = not self.wl_shared or (self.wl > 0 and (self.counts_alone or self.wl_into == "hidden"))
-        allowed = "false unless wl > 0 and wl_into is 'hidden', or model.hidden is []"
-        require(sound, f"{name}.wl_shared", allowed, self.wl_shared)
+        sound = not self.wl_shared or self.counts_alone
+        require(sound, f"{name}.wl_shared", "false unless model.hidden is []", self.wl_shared)
         if isinstance(self.encoder, NetworkEncoder):
             wanted = "false with a whole network: the channel goes along convolutions"
             require(not self.structure, f"{name}.structure", wanted, self.structure)
@@ -160,13 +168,15 @@ class GraphTask(
         unit = self.unit_of(shard)
         collator = self._collator(replace(shard, label=self.labels.standardize(shard.label, unit)))
         held_out = {split: self._batches(collator, shard.rows(split)) for split in SCORED_SPLITS}
-        seen = shard.attributes.shape[1] + (self.walks + self.degrees) * self.places
+        seen = self.inputs.width(shard.attributes.shape[1]) + (self.walks + self.degrees) * self.places
         variant = Variant(shard.kinds, seen, self.labels_of(shard).width)
         return GraphData(collator, shard.rows("train"), held_out, shard.label, variant, unit)
 
     def plain_of(self, model: nn.Module, shard: GraphShard, unit: Unit | None = None) -> PlainModel:
         """Return a client's plain model; of numbers with their unit. Raises `InputError` where it has none."""
         require(not self.wl, "task.wl", "0 for a model that is exported", self.wl)
+        raw = self.inputs.raw and not self.inputs.scale
+        require(raw, "inputs", "raw_features, without a scale, for a model of graphs that is exported", self.inputs)
         edges = ReadEdges.of(self.encoder, self._inputs, self.edge_features, self.edge_weights, averages=False)
         layers = self.encoder.depth if isinstance(self.encoder, LayeredEncoder) else 1
         places, where = (self.walks, self.degrees), (self.places, self.structure)
@@ -194,12 +204,9 @@ class GraphTask(
         own = variant if isinstance(variant, Variant) else Variant(1, 0, 2)
         if self.counts_alone:
             return CountsModel(self.wl_width, self.common_outputs or own.classes, self.wl_scale, self.labels)
-        normalise, buckets = self.normalise == "batch", self.wl_width * (self.wl > 0)
-        subtrees = buckets, self.wl_into, self.wl_scale
-        edges = self.edge_features
-        return GraphModel(
-            self.encoder, own, places, normalise, self.objective.dropout, g, *subtrees, self.labels, edges
-        )
+        normalise, subtrees = self.normalise == "batch", (self.wl_width * (self.wl > 0), self.wl_scale)
+        told = self.labels, self.edge_features
+        return GraphModel(self.encoder, own, places, normalise, self.objective.dropout, g, *subtrees, *told)
 
     def together(self, models: Sequence[nn.Module]) -> nn.Module:
         """Return one model that answers as several: the mean of their probabilities or numbers."""
@@ -264,10 +271,13 @@ class GraphTask(
     def _collator(self, shard: GraphShard) -> Collator:
         """With nodes' places if the model looks at them."""
         encodings = places(shard, self.walks, self.degrees) if self.places or self.structure else None
-        subtrees = subtree_counts(shard, self.wl, self.wl_width, self.wl_root) if self.wl else None
-        shard = replace(shard, edge_rows=self._as_read(shard.edge_rows), edge_names=())
+        subtrees = subtree_counts(shard, self.wl, self.wl_width) if self.wl else None
+        scale, attributes = self.inputs.scale, shard.attributes
+        attributes = self.inputs.read(scaled(attributes, scale) if scale else attributes)
+        rows = self._as_read(shard.edge_rows)
+        shard = replace(shard, attributes=attributes, attribute_names=(), edge_rows=rows, edge_names=())
         if self.places:
-            shard = replace(shard, attributes=np.concatenate([shard.attributes, encodings], 1), attribute_names=())
+            shard = replace(shard, attributes=np.concatenate([shard.attributes, encodings], 1))
         if isinstance(self.encoder, NetworkEncoder):
             return Collator(shard, None, True, subtrees=subtrees)
         if self.structure:

@@ -18,8 +18,6 @@ PERSONAL = ("inputs.", "norms.", "head.")
 """Parameters that never travel begin like this."""
 SUBTREES = "subtrees."
 """What reads counts of subtrees begins like this; the task's options say whether it travels."""
-INTO = ("answer", "logits", "hidden")
-"""Where counts of subtrees go: `Subtrees`."""
 
 CLASSES = Classes()
 """What is told of a graph unless a model is made for another kind of label."""
@@ -46,7 +44,6 @@ class GraphModel(nn.Module):
         dropout: share of the head's inputs dropped in training.
         g: what is shared is drawn from it first, and so alike for all variants.
         buckets: width of the counts of subtrees; 0 for none.
-        into: where they go, one of `INTO`.
         loud: factor of the counts, > 0: the larger, the faster their part learns and the less its weights decay.
         labels: what is told of a graph; of several heads that answer, what they answer as one.
         edge_width: how many numbers an edge carries.
@@ -61,7 +58,6 @@ class GraphModel(nn.Module):
         dropout: float,
         g: torch.Generator,
         buckets: int = 0,
-        into: str = "answer",
         loud: float = 1.0,
         labels: Labels = CLASSES,
         edge_width: int = 0,
@@ -84,8 +80,7 @@ class GraphModel(nn.Module):
         self.inputs = Inputs(variant.kinds, variant.attributes, taken, g)
         self.norms = nn.ModuleList(SharedNorm(width) for _ in range(depth if normalise else 0))
         self.head = Head(read, width, variant.classes, dropout, g)
-        self.into = into
-        self.subtrees = Subtrees(buckets, width if into == "hidden" else variant.classes, loud) if buckets else None
+        self.subtrees = Subtrees(buckets, variant.classes, loud) if buckets else None
 
     def forward(self, batch: GraphBatch) -> Tensor:
         """Return logits, float32 [graphs, classes]."""
@@ -104,15 +99,11 @@ class GraphModel(nn.Module):
     def heads(self, hidden: Tensor, batch: GraphBatch) -> list[Tensor]:
         """Logits, float32 [graphs, classes], of every head that answers for itself."""
         logits = self.head.classify(hidden)
-        if self.subtrees is None or self.into == "hidden":
-            return [logits]
-        more = self.subtrees(batch)
-        return [logits + more] if self.into == "logits" else [logits, more]
+        return [logits] if self.subtrees is None else [logits, self.subtrees(batch)]
 
     def represent(self, batch: GraphBatch) -> Tensor:
         """The last hidden layer [graphs, width]."""
-        more = self.subtrees(batch) if self.subtrees is not None and self.into == "hidden" else None
-        return self.head.represent(self.read(batch), more)
+        return self.head.represent(self.read(batch))
 
     def read(self, batch: GraphBatch) -> Tensor:
         """Return the readout of the graphs, float32 [graphs, ...]: sums of every layer's states.
@@ -165,10 +156,8 @@ class Together(nn.Module):
 class Subtrees(nn.Module):
     """A linear layer of counts of subtrees, which is a classifier with a Weisfeiler-Lehman kernel.
 
-    What it makes of them goes into the "answer" (a head of its own, whose probabilities are averaged with the
-    network's), is added to the network's "logits", or to its "hidden" layer before the ReLU. It begins with zeros.
-    `buckets` is the width of the counts, `outputs` classes or the hidden layer's width, `loud` the factor of the
-    counts.
+    It is a head of its own, whose probabilities are averaged with the network's. It begins with zeros. `buckets` is the
+    width of the counts, `outputs` classes or numbers that are told of a graph, `loud` the factor of the counts.
     """
 
     def __init__(self, buckets: int, outputs: int, loud: float) -> None:
@@ -183,6 +172,38 @@ class Subtrees(nn.Module):
         assert batch.subtrees is not None, "the collator counts subtrees where the model looks at them"
         assert self.layer.bias is not None, "it was asked for"
         return self.layer.product(batch.subtrees) * self.loud + self.layer.bias
+
+
+class CountsModel(nn.Module):
+    """From counts of subtrees to what is told of graphs, by one linear layer; it begins with zeros.
+
+    Args:
+        buckets: width of the counts.
+        outputs: classes, or numbers that are told of a graph.
+        loud: factor of the counts, > 0.
+        labels: what is told of a graph.
+    """
+
+    def __init__(self, buckets: int, outputs: int, loud: float, labels: Labels) -> None:
+        super().__init__()
+        self.labels, self.subtrees = labels, Subtrees(buckets, outputs, loud)
+
+    def forward(self, batch: GraphBatch) -> Tensor:
+        """Return logits, float32 [graphs, classes]."""
+        outputs: Tensor = self.subtrees(batch)
+        return outputs
+
+    def represent(self, batch: GraphBatch) -> Tensor:
+        """The logits: there is no hidden layer."""
+        return self.forward(batch)
+
+    def classify(self, hidden: Tensor, batch: GraphBatch) -> Tensor:
+        """Return logits as they are."""
+        return hidden
+
+    def losses(self, hidden: Tensor, batch: GraphBatch, shares: ClassShares | None = None) -> Tensor:
+        """Return the losses of graphs, float32 [graphs]."""
+        return self.labels.losses(hidden, batch.label, shares)
 
 
 class Inputs(nn.Module):
@@ -229,10 +250,9 @@ class Head(nn.Module):
         self.outer = linear(hidden, classes, g)
         self.dropout = dropout
 
-    def represent(self, read: Tensor, more: Tensor | None = None) -> Tensor:
-        """The last hidden layer [graphs, hidden]; `more` is added before the ReLU."""
-        hidden: Tensor = self.inner(read)
-        return torch.relu(hidden if more is None else hidden + more)
+    def represent(self, read: Tensor) -> Tensor:
+        """The last hidden layer [graphs, hidden]."""
+        return torch.relu(self.inner(read))
 
     def forward(self, read: Tensor) -> Tensor:
         """Return logits, float32 [graphs, classes]."""

@@ -8,10 +8,9 @@ import numpy as np
 import pandas as pd
 
 from fedgraft.domains.edge_data.edge_columns import NO_COLUMNS
-from fedgraft.domains.edge_data.pyg_edges import READ_BY, VALUES, columns_of_edges
 from fedgraft.domains.labels.known import numbers_hint
 from fedgraft.domains.notes import LOG
-from fedgraft.domains.tables.pyg_objects import numpy_of, rows_of
+from fedgraft.domains.tables.pyg_objects import READ_BY, VALUES, columns_of_edges, numpy_of, rows_of
 from fedgraft.domains.tables.schema import ALL_OTHERS, Names
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array

@@ -21,7 +21,7 @@ from fedgraft.domains.labels.class_weights import (
 )
 from fedgraft.domains.labels.metric_choice import MetricByData
 from fedgraft.domains.labels.metric_classes import METRICS
-from fedgraft.domains.labels.shared_unit import PublishedMoments, unit_of
+from fedgraft.domains.labels.numbers import PublishedMoments, unit_of
 from fedgraft.domains.publications import Publications, Published
 from fedgraft.errors import InputError, nearest, require
 from fedgraft.wire.layouts import Arrays

@@ -20,18 +20,48 @@ from fedgraft.contracts.labels import Labels, Unit
 from fedgraft.contracts.loss import ClassShares
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Batch, Indices, Questions, Sums
 from fedgraft.domains.labelled.labels_of_data import Labelled, LabelsOfData
-from fedgraft.domains.labelled.model import Inputs, LabelModel
 from fedgraft.domains.labelled.shard import labels_of
 from fedgraft.domains.labels.class_weights import shares_of, weighted
 from fedgraft.domains.labels.known import groups_of
+from fedgraft.domains.labels.numbers import training_labels
 from fedgraft.domains.labels.several import Several
-from fedgraft.domains.labels.shared_unit import training_labels
 from fedgraft.domains.tables.query_routing import clients_said
 from fedgraft.domains.tables.reader import read_asked
 from fedgraft.domains.tables.schema import Column, Table
 from fedgraft.errors import InputError, require
-from fedgraft.nn.layers import device_of
+from fedgraft.nn.layers import device_of, linear
 from fedgraft.wire.layouts import Array, Arrays
+
+Inputs = tuple[Tensor, ...]
+"""What a network reads of a client."""
+
+
+class LabelModel(nn.Module):
+    """A domain's network, and a linear layer that tells what is asked of a thing, or of two in either order.
+
+    The network's class is made of `sizes`, of which the last is the width, and a generator, from which everything is
+    drawn; it takes inputs to states, float32 [things, width]. An example is made of so many `ends`; `outputs` are told
+    of it.
+    """
+
+    def __init__(
+        self, network: type[nn.Module], sizes: Sequence[int], ends: int, outputs: int, g: torch.Generator
+    ) -> None:
+        super().__init__()
+        self.network = network(*sizes, g)
+        self.head = linear(sizes[-1] * ends, outputs, g)
+
+    def represent(self, inputs: Inputs, ends: Tensor) -> Tensor:
+        """Return what the last layer reads, [examples, n]: the state of one; of two their sum and product."""
+        states = self.network(*inputs)
+        one, other = states[ends[0]], states[ends[-1]]
+        return one if len(ends) == 1 else torch.cat([one + other, one * other], dim=1)
+
+    def forward(self, inputs: Inputs, ends: Tensor) -> Tensor:
+        """Return outputs, float32 [examples, outputs]."""
+        outputs: Tensor = self.head(self.represent(inputs, ends))
+        return outputs
+
 
 CLIENT = Column("client", needed=False)
 EXAMPLES = {

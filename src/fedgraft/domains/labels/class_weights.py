@@ -1,6 +1,6 @@
 """How much an example of each class counts in training: by a table, or so that all classes count alike."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -12,7 +12,7 @@ from fedgraft.contracts.labels import Floats
 from fedgraft.contracts.loss import ClassObjective, ClassShares, ClassWeights, Objective
 from fedgraft.contracts.values import Indices
 from fedgraft.errors import InputError, WireError, nearest, require
-from fedgraft.wire.layouts import Arrays, Layout, Spec
+from fedgraft.wire.layouts import Array, Arrays, Layout, Spec
 
 BALANCED = "balanced"
 COUNTS, WEIGHTS = "class_counts", "class_weights"
@@ -136,3 +136,28 @@ def check_names(name: str, class_weights: ClassWeights, names: tuple[str, ...]) 
         if each not in names:
             listed = ", ".join(map(repr, names[:10]))
             raise InputError(f"{name}.class_weights: the data have no class {each!r}; {listed}.{nearest(each, names)}")
+
+
+# --- cross-entropies with their gradients -----------------------------------------------------------------------------
+
+
+def entropies_of(
+    label: Array, weights: Tensor | None, objective: ClassObjective
+) -> Callable[[Tensor], tuple[Tensor, Callable[[Tensor], Tensor]]]:
+    """Return what makes losses of logits, as `nn.clipped_gradients` takes it.
+
+    Args:
+        label: int64 [examples].
+        weights: float32 [classes], by which losses are multiplied; None for 1.
+        objective: the loss of training.
+    """
+
+    def losses_of(logits: Tensor) -> tuple[Tensor, Callable[[Tensor], Tensor]]:
+        own = torch.from_numpy(label).to(logits.device)
+        losses, back = objective.with_gradient(logits, own, None)
+        if weights is None:
+            return losses, back
+        each = weights.to(logits)[own]
+        return losses * each, lambda gradient: back(gradient * each)
+
+    return losses_of

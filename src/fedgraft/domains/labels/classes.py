@@ -2,20 +2,21 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import ClassVar, Final
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from fedgraft.contracts.abilities.predicting import SHARE
+from fedgraft.contracts.abilities.private import AuditedTask, Labelled
 from fedgraft.contracts.labels import Batches, Labels, Unit
 from fedgraft.contracts.loss import ClassObjective, ClassShares
 from fedgraft.contracts.task import Chance
-from fedgraft.contracts.values import Indices, Sums
-from fedgraft.domains.labels import counts
-from fedgraft.domains.labels.chance import chance_of
+from fedgraft.contracts.values import SPLITS, Indices, Sums
+from fedgraft.domains.labels.curves import class_measures, class_sums, sum_names
 from fedgraft.wire.layouts import Array
 
 PARTS: Final = 5
@@ -126,7 +127,7 @@ class CountedClasses(Classes):
     @property
     def sums(self) -> tuple[str, ...]:
         """Right answers, examples, cross-entropy; counts for macro-F1 and AUC."""
-        return counts.names(self.width)
+        return sum_names(self.width)
 
     def sums_of(self, batches: Batches, unit: Unit) -> Sums:
         """Return the sums of some examples."""
@@ -134,11 +135,11 @@ class CountedClasses(Classes):
 
     def sums_by(self, shares: Array, label: Indices) -> Sums:
         """Return the sums by probabilities, float32 [n, classes]."""
-        return counts.sums_of(shares, label)
+        return class_sums(shares, label)
 
     def measures(self, sums: Sums) -> dict[str, float]:
         """Return accuracy, macro-F1, AUC."""
-        return counts.measures(sums)
+        return class_measures(sums)
 
     def chance(self, sums: Sums) -> Chance | None:
         """Return the share of the most frequent class."""
@@ -167,3 +168,52 @@ def profile_of(label: Indices, classes: int) -> dict[str, float]:
     """Return the shares of training examples, int64 [n], in consecutive parts of the list of classes, by `PROFILE`."""
     counts = np.bincount(label * PARTS // max(1, classes), minlength=PARTS)
     return {f"label_{k}": share for k, share in enumerate((counts / max(1, len(label))).tolist())}
+
+
+# --- what needs no model ----------------------------------------------------------------------------------------------
+
+MOST, ALL, GUESSING = "the most frequent class", "one class for all", "guessing"
+
+
+def chance_of(metric: str, counts: Sequence[float], positive_class: int | None = None) -> Chance | None:
+    """Return what needs no model, by how many examples each class has; None without any.
+
+    Args:
+        metric: one of a model that tells classes.
+        counts: [classes].
+        positive_class: number of the rarer of two, of which average precision and F1 are; None for means over classes.
+    """
+    total = sum(counts)
+    if not total:
+        return None
+    shares = [count / total for count in counts if count]
+    most, there = max(shares), len(shares)
+    found = 1 / there if positive_class is None else counts[positive_class] / total
+    known: Final = {
+        "accuracy": (most, MOST),
+        "balanced_accuracy": (1 / there, ALL),
+        "macro_f1": (2 * most / (1 + most) / there, MOST),
+        "auc": (0.5, GUESSING),
+        "average_precision": (found, GUESSING),
+        "f1": (2 * found / (1 + found), ALL),
+        "loss": (-sum(share * math.log(share) for share in shares), "saying how frequent each class is"),
+    }
+    return Chance(metric, *known[metric]) if metric in known else None
+
+
+# --- audits -----------------------------------------------------------------------------------------------------------
+
+
+class AuditedClasses(AuditedTask[Any]):
+    """Of a task whose shards have one class for each example."""
+
+    def labelled(self, shard: Any, split: str) -> Labelled:
+        """Return the rows of a split, ascending."""
+        rows = shard.rows(split)
+        return Labelled(rows, np.asarray(shard.label)[rows].astype(np.int64), len(shard.classes))
+
+    def marked(self, shard: Any, rows: Indices, label: Indices, trained: NDArray[np.bool_]) -> Any:
+        """Return a copy with other labels and splits."""
+        labels, split = shard.label.copy(), shard.split.copy()
+        labels[rows], split[rows] = label, np.where(trained, SPLITS.index("train"), -1)
+        return replace(shard, label=labels, split=split)

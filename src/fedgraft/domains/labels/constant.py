@@ -1,10 +1,9 @@
-"""One label said of every example, as a baseline: the mean, or the most frequent class."""
+"""Baselines that answer each example; those that say one label of all, the mean or the most frequent class."""
 
 from collections.abc import Sequence
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
-from numpy.typing import NDArray
 
 from fedgraft.contracts.baseline import Baseline
 from fedgraft.contracts.labels import Labels
@@ -13,27 +12,15 @@ from fedgraft.contracts.values import SCORED_SPLITS, SPLITS
 from fedgraft.wire.layouts import Array
 
 
-class View(Protocol):
-    """The part of a client's data that scores are made of."""
+class Answering(Baseline[Shard]):
+    """Answer each example, and be scored as a kind of label says."""
 
-    @property
-    def label(self) -> Any:
-        """Labels, [examples] or [examples, labels]."""
-
-    @property
-    def split(self) -> NDArray[Any]:
-        """Index into `SPLITS` of each example, [examples]; -1 = in none."""
-
-
-class Constant(Baseline[Shard]):
-    """Say one label of everything; a baseline of a task is a row that names the task and its kind of label."""
-
-    default: ClassVar[bool] = True
-    constant: ClassVar[bool] = True
     labels: ClassVar[Labels]
-    """The kind."""
-    own: ClassVar[bool] = False
-    """Whether each client has its own constant, and one without training examples that of all."""
+    """The kind that is usual."""
+
+    def kind(self, shards: Sequence[Shard]) -> Labels:
+        """Return the kind of label, that of the class by default."""
+        return self.labels
 
     def score(self, shards: Sequence[Shard]) -> dict[str, float]:
         """Return the labels' metric over all clients' validation and test examples."""
@@ -42,23 +29,39 @@ class Constant(Baseline[Shard]):
     def judged(self, shards: Sequence[Shard], labels: Labels) -> dict[str, float]:
         """Return the metric of a kind of labels."""
         views = self.views(shards)
+        return agreement(labels, views, self.answered(views, labels))
+
+    def views(self, shards: Sequence[Shard]) -> Sequence[Any]:
+        """Return what holds `label` and `split` of each client's examples, by default the shards themselves."""
+        return shards
+
+    def answered(self, views: Sequence[Any], labels: Labels) -> Sequence[Array]:
+        """Return what is answered to the examples of each view."""
+        return [self.answers(view, labels) for view in views]
+
+    def answers(self, view: Any, labels: Labels) -> Array:
+        """Return what is answered to the examples of one view, such as probabilities of classes."""
+        raise NotImplementedError(f"{type(self).__name__} answers all views at once.")
+
+
+class Constant(Answering[Shard]):
+    """Say one label of everything; a baseline of a task is a row that names the task and its kind of label."""
+
+    default: ClassVar[bool] = True
+    constant: ClassVar[bool] = True
+    own: ClassVar[bool] = False
+    """Whether each client has its own constant, and one without training examples that of all."""
+
+    def answered(self, views: Sequence[Any], labels: Labels) -> Sequence[Array]:
+        """Return the constant of each view, as often as it has examples."""
         train = [view.label[view.split == 0] for view in views]
         own = self.own and all(map(len, train))
         every = np.zeros(0) if own else labels.constant(np.concatenate(train))
         constants = [labels.constant(each) if self.own and len(each) else every for each in train]
-        pairs = zip(constants, views, strict=True)
-        return agreement(labels, views, [np.broadcast_to(each, view.label.shape) for each, view in pairs])
-
-    def kind(self, shards: Sequence[Shard]) -> Labels:
-        """Return the kind of label, that of the class by default."""
-        return self.labels
-
-    def views(self, shards: Sequence[Shard]) -> Sequence[View]:
-        """Return what holds the labels of each client, by default the shards themselves."""
-        return shards  # type: ignore[return-value]
+        return [np.broadcast_to(each, view.label.shape) for each, view in zip(constants, views, strict=True)]
 
 
-def agreement(labels: Labels, views: Sequence[View], predicted: Sequence[Array]) -> dict[str, float]:
+def agreement(labels: Labels, views: Sequence[Any], predicted: Sequence[Array]) -> dict[str, float]:
     """Return {"validation": metric, "test": metric} over all clients' examples, of what is predicted of each.
 
     Of classes it may be probabilities, [examples, classes].

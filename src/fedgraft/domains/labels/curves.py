@@ -138,12 +138,12 @@ def curves(sums: Sums, classes: int, bins: int) -> list[Curve]:
     return [Curve(of, others) for of, others in values]
 
 
-def probability(edge: int, bins: int, classes: int = 2) -> float:
+def probability(edge: int, bins: int) -> float:
     """Return the probability at an edge, in [0, 1]; of the first 0, of the last more than any has."""
     if edge in (0, bins):
         return float(edge > 0)
     odds = NEAR * np.sinh((2 * edge / bins - 1) * np.arcsinh(FAR / NEAR))
-    return float(1 / (1 + np.exp(-(odds - np.log(max(1, classes - 1))))))
+    return float(1 / (1 + np.exp(-odds)))
 
 
 def _counted(classes: int) -> Sequence[int]:
@@ -154,6 +154,76 @@ def _part(one: Array, rest: Array, classes: int, bins: int) -> Indices:
     """Int64 [n]: the bin of each example, by the odds of a probability to the rest, against those of guessing."""
     with np.errstate(divide="ignore"):
         odds = np.log(one.astype(np.float64)) - np.log(rest.astype(np.float64)) + np.log(max(1, classes - 1))
-    odds = np.clip(odds, -FAR, FAR)
-    part = (np.arcsinh(odds / NEAR) / np.arcsinh(FAR / NEAR) + 1) / 2 * bins
+    return _binned(odds, NEAR, bins)
+
+
+def _binned(odds: Floats, near: float, bins: int) -> Indices:
+    """Int64, the bin of log odds: up to `near` bins are of about equal width."""
+    part = (np.arcsinh(odds / near) / np.arcsinh(FAR / near) + 1) / 2 * bins
     return np.asarray(np.clip(part, 0, bins - 1).astype(np.int64))
+
+
+# --- sums of a classification, all classes pooled ---------------------------------------------------------------------
+
+BINS: Final = 160
+"""Bins of the odds of all classes: the area is exact to a thousandth or two."""
+NEAR_GUESSING: Final = 0.01
+"""Log odds against those of pure guessing, up to which these are of equal width; beyond it they grow with the odds, so
+that neither a model that knows next to nothing nor one that is sure of everything falls into a few of them."""
+
+
+@lru_cache
+def sum_names(classes: int) -> tuple[str, ...]:
+    """Return the names of the sums: right answers, examples, cross-entropy; per class true, claimed, right ones;
+    and per bin of probability the classes that were an example's own and those that were not: all of them, or of two
+    the second one alone."""  # noqa: D205, D209
+    by_class = tuple(f"{what}_{k}" for what in ("true", "claimed", "hit") for k in range(classes))
+    by_bin = tuple(f"{what}_{k}" for what in ("own", "other") for k in range(BINS))
+    return ("correct", "count", "loss", *by_class, *by_bin)
+
+
+def class_sums(probabilities: Array, label: Indices) -> Sums:
+    """Return the sums of some examples, of probabilities, float32 [n, classes], and labels, int64 [n]."""
+    count, classes = probabilities.shape
+    best = probabilities.argmax(1)
+    own = np.zeros((count, classes), bool)
+    own[np.arange(count), label] = True
+    bins = _bins(probabilities)
+    if classes == 2:  # one class against the other, once
+        own, bins = own[:, 1:], bins[:, 1:]
+    likely = np.maximum(probabilities[np.arange(count), label].astype(np.float64), np.finfo(np.float32).tiny)
+    values = np.concatenate(
+        [
+            [(best == label).sum(), count, -np.log(likely).sum()],
+            np.bincount(label, minlength=classes),
+            np.bincount(best, minlength=classes),
+            np.bincount(label[best == label], minlength=classes),
+            np.bincount(bins[own], minlength=BINS),
+            np.bincount(bins[~own], minlength=BINS),
+        ]
+    )
+    return dict(zip(sum_names(classes), values.tolist(), strict=True))
+
+
+def class_measures(sums: Sums) -> dict[str, float]:
+    """Accuracy; macro-F1, the mean over classes that there are or that were claimed; AUC, of two classes that of
+    either, of more one class against the rest, all classes pooled."""  # noqa: D205, D209
+    count = sums.get("count", 0.0)
+    if not count:
+        return dict.fromkeys(("accuracy", "macro_f1", "auc"), float("nan"))
+    classes = sum(name.startswith("true_") for name in sums)
+    each = [tuple(sums[f"{what}_{k}"] for what in ("true", "claimed", "hit")) for k in range(classes)]
+    scores = [2 * hit / (true + claimed) for true, claimed, hit in each if true + claimed]
+    own, other = (np.array([sums[f"{what}_{k}"] for k in range(BINS)]) for what in ("own", "other"))
+    below = np.cumsum(other) - other
+    pairs = own.sum() * other.sum()
+    auc = float((own * (below + other / 2)).sum() / pairs) if pairs else float("nan")
+    return {"accuracy": sums["correct"] / count, "macro_f1": float(np.mean(scores)), "auc": auc}
+
+
+def _bins(probabilities: Array) -> Indices:
+    """Int64 [n, classes]: the bin in which each lies; larger ones are never in a lower one."""
+    exact = probabilities.astype(np.float64)
+    with np.errstate(divide="ignore"):
+        odds = np.log(exact) - np.log1p(-exact) + np.log(max(1, probabilities.shape[1] - 1))
+    return _binned(odds, NEAR_GUESSING, BINS)

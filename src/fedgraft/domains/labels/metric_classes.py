@@ -11,8 +11,7 @@ from fedgraft.contracts.labels import Batches, Unit
 from fedgraft.contracts.task import Chance
 from fedgraft.contracts.values import Indices, Sums
 from fedgraft.domains.labels import curves
-from fedgraft.domains.labels.chance import chance_of
-from fedgraft.domains.labels.classes import Classes, shares_of
+from fedgraft.domains.labels.classes import Classes, chance_of, shares_of
 from fedgraft.wire.layouts import Array
 
 METRICS: Final = ("accuracy", "macro_f1", "balanced_accuracy", "auc", "average_precision", "f1", "loss")

@@ -10,14 +10,12 @@ import torch
 from numpy.typing import NDArray
 
 from fedgraft.contracts.abilities.smoothing import Boundary, Means, SmoothingTask, means_in
-from fedgraft.contracts.answers import Answers
+from fedgraft.contracts.answers import Answered, Answers, Singles, Ways
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.values import SCORED_SPLITS, Indices, Sums
 from fedgraft.domains.labels.classes import Classes
-from fedgraft.domains.labels.smoothing import Answered, Singles, Smoothing
 from fedgraft.wire.layouts import Arrays, Layout
 
-HIDDEN: Final = "hidden"
 SOFT: Final = 4.0
 """Hidden numbers h travel as h / (4 + |h|), in a byte; ours."""
 
@@ -42,7 +40,8 @@ class SmoothedAnswers(SmoothingTask[Any, Any]):
         labels: the kind of label, of classes.
         scored: returns a model's probabilities of all own examples, float32 [own, classes], of (model, data).
         answered: returns a client's examples and what is beside them, of its data.
-        class_prior: as of the task `node`; so are `smoothing`, `share_labels`, `refit`, `local_fit` and `classes`.
+        answering: the method.
+        classes: how many there are.
         hidden: returns the last hidden layer of all own examples, float32 [own, `width`], of (model, data).
         width: of that layer.
     """
@@ -55,74 +54,73 @@ class SmoothedAnswers(SmoothingTask[Any, Any]):
     hidden: Callable[[torch.nn.Module, Any], Singles] | None = None
     width: int = 0
 
+    @cached_property
+    def ways(self) -> Ways:
+        """What the method makes of answers; numbers are left alone."""
+        return self.answering.ways(self.classes or 2, self.width)
+
     @property
     def hops(self) -> int:
-        """`smoothing`; one, over no edge, where without it another change of answers is chosen."""
-        return max(
-            self.answering.smoothing,
-            int(self.answering.class_prior or bool(self.answering.refit) or self.answering.local_fit),
-        )
+        """Its own; one, over no edge, where without it another change of answers is chosen."""
+        return max(self.ways.hops, int(self.choices > 1))
 
     @property
     def row_width(self) -> int:
-        """A number per class but the last; with `share_labels` as many again; hidden ones that a layer is fitted to."""
-        return self._smoothing.row_width
+        """Numbers that are sent of an example of the boundary."""
+        return self.ways.row_width
 
     @property
     def row_tells(self) -> frozenset[str]:
-        """Answers; with `share_labels` errors, which tell labels; of a layer fitted to hidden states these."""
-        more = {"labels"} if self.answering.share_labels else set()
-        return super().row_tells | (
-            more | ({"states"} if self.answering.refit == HIDDEN else set()) if self.row_width else set()
-        )
+        """What these tell."""
+        return self.ways.row_tells
 
     @property
     def choices(self) -> int:
         """How many ways to answer there are to choose from."""
-        return len(self._smoothing.choices)
+        return len(self.ways.texts)
 
     def choice_text(self, choice: int) -> str:
         """Return a way in words; "" where answers are left alone."""
-        return self._smoothing.choices[choice].text
+        return self.ways.texts[choice]
 
     def boundary(self, data: Any) -> Boundary:
         """Return the edges to nodes of others, all of them: `halo` has no part in it; none without smoothing."""
         boundary = self.answered(data).boundary
-        return boundary if self.answering.smoothing else Boundary.nobodys(boundary.own)
+        return boundary if self.ways.hops else Boundary.nobodys(boundary.own)
 
     @property
     def sums_layout(self) -> Layout:
-        """Layout of products over training examples; empty without `refit`."""
-        return self._smoothing.fit.sums_layout if self.answering.refit else Layout(())
+        """Layout of sums over training examples."""
+        return self.ways.sums_layout
 
     @property
     def layer_layout(self) -> Layout:
         """Layout of a linear layer."""
-        return self._smoothing.fit.layer_layout if self.answering.refit else Layout(())
+        return self.ways.layer_layout
 
     def answers(self, model: torch.nn.Module, data: Any) -> Singles:
         """Return probabilities, [own, classes]; behind them the last hidden layer, in (-1, 1), if it is smoothed."""
         shares = self.scored(model, data)
-        if self.answering.refit != HIDDEN or self.hidden is None:
+        if not self.ways.hidden or self.hidden is None:
             return shares
         hidden = self.hidden(model, data)
         return np.concatenate([shares, hidden / (SOFT + np.abs(hidden))], axis=1).astype(np.float32)
 
     def hop_sums(self, data: Any, answers: Singles, means: Sequence[Means]) -> Arrays:
         """Return the products over training examples of what is known of them after all hops."""
-        return self._smoothing.sums(self.answered(data), answers, means) if self.answering.refit else {}
+        return self.ways.sums(self.answered(data), answers, means)
 
     def hop_layer(self, sums: Sequence[Arrays]) -> Arrays:
         """Return the linear layer of least squares."""
-        return self._smoothing.fit.layer(sums) if self.answering.refit else {}
+        return self.ways.layer(sums)
 
     def told(self, data: Any, answers: Singles, means: Sequence[Means]) -> Singles:
         """Return probabilities after so many hops, with `share_labels` beside the errors, [boundary, row_width]."""
-        return self._smoothing.rows(self.answered(data), answers, means)
+        return self.ways.rows(self.answered(data), answers, means)
 
     def told_of(self, data: Any, answers: Singles, means: Sequence[Means], hop: int, nodes: Indices) -> Singles:
         """Return rows of any own examples after so many hops; of means that were not told nothing is known."""
-        return self._smoothing.rows(self.answered(data), answers, [*means, *[None] * hop][:hop], nodes)
+        return self.ways.rows(self.answered(data), answers, [*means, *[None] * hop][:hop], nodes)
 
     def tallies(self, data: Any, answers: Singles, means: Sequence[Means], layer: Arrays) -> NDArray[np.uint32]:
         """Return of each choice how many validation examples it gains and loses, [choices, 2].
@@ -130,7 +128,7 @@ class SmoothedAnswers(SmoothingTask[Any, Any]):
         Judged by another measure than accuracy it is by how much that measure, in [0, 1], is larger or smaller, times
         the client's examples; to leave answers alone counts half a standard error more.
         """
-        label, every = self._smoothing.validated(self.answered(data), answers, means, layer)
+        label, every = self.ways.validated(self.answered(data), answers, means, layer)
         if self.labels.metric == "accuracy" or self.labels.better == "lower":
             right = np.array([each.argmax(1) == label for each in every], bool).reshape(self.choices, -1)
             return np.stack([(right & ~right[0]).sum(1), (~right & right[0]).sum(1)], 1).astype(np.uint32)
@@ -145,8 +143,8 @@ class SmoothedAnswers(SmoothingTask[Any, Any]):
         self, data: Any, answers: Singles, means: Sequence[Means], layer: Arrays, choice: int
     ) -> dict[str, Sums]:
         """Return the sums by smoothed answers."""
-        smoothing, around = self._smoothing, self.answered(data)
-        shares = smoothing.smoothed(around, answers, means, layer, smoothing.choices[choice])
+        around = self.answered(data)
+        shares = self.ways.answered(around, answers, means, layer, choice)
         return {
             split: self.sums_by(shares[of], around.label[of]) for split in SCORED_SPLITS for of in [around.rows(split)]
         }
@@ -171,17 +169,4 @@ class SmoothedAnswers(SmoothingTask[Any, Any]):
     def shifted(self, around: Answered, answers: Singles, remembered: Mapping[str, Any]) -> Singles:
         """Return answers to examples, [n, classes], as the choice that a client remembers has them."""
         kept = remembered["smoothing"]
-        choice = self._smoothing.choices[int(kept["choice"])]
-        return self._smoothing.smoothed(around, answers, means_in(kept), kept.get("layer", {}), choice)
-
-    @cached_property
-    def _smoothing(self) -> Smoothing:
-        hidden = self.width if self.answering.refit == HIDDEN else 0
-        ways = {
-            "class_prior": self.answering.class_prior,
-            "refit": bool(self.answering.refit),
-            "local_fit": self.answering.local_fit,
-        }
-        return Smoothing(
-            self.answering.smoothing, self.classes or 2, self.answering.share_labels, **ways, hidden=hidden
-        )
+        return self.ways.answered(around, answers, means_in(kept), kept.get("layer", {}), int(kept["choice"]))

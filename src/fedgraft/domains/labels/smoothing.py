@@ -13,7 +13,6 @@ shares of the classes and m the mean of P over its examples outside training,
 or what they lack of the client's own labels is fitted there (`local_fit`).
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -21,17 +20,14 @@ from itertools import product
 from typing import Final, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
-from fedgraft.contracts.abilities.smoothing import Boundary, Means
-from fedgraft.contracts.values import SCORED_SPLITS, Indices
-from fedgraft.domains.examples import Features
+from fedgraft.contracts.abilities.smoothing import Means
+from fedgraft.contracts.answers import Answered, Singles, Ways
+from fedgraft.contracts.values import Indices
 from fedgraft.domains.labels import local_fit
 from fedgraft.domains.labels.local_fit import LocalFit
 from fedgraft.domains.labels.refit import Refit
-from fedgraft.wire.layouts import Arrays
-
-Singles = NDArray[np.float32]
+from fedgraft.wire.layouts import Arrays, Layout
 
 OWN_SHARES: Final = (1.0, 0.9, 0.7, 0.5, 0.3, 0.15)
 """a: the share of an example's own answer."""
@@ -88,54 +84,6 @@ class Hop(NamedTuple):
     hidden: Singles
 
 
-class Answered(ABC):
-    """A client's own examples, their labels, and what is beside each."""
-
-    @property
-    @abstractmethod
-    def label(self) -> Indices:
-        """Classes, int64 [own]; -1 = unknown."""
-
-    @abstractmethod
-    def rows(self, split: str) -> Indices:
-        """Return the examples of a split."""
-
-    @property
-    def inputs(self) -> "Features | None":
-        """What the model reads of own examples, [own, columns]; None where nobody asks for it."""
-        return None
-
-    @property
-    def boundary(self) -> Boundary:
-        """Edges to examples of others; none."""
-        return Boundary.nobodys(len(self.label))
-
-    @abstractmethod
-    def mean(self, rows: Singles, means: Means | None, width: int) -> Singles:
-        """Return the mean of `rows`, [own, classes], over neighbours; `means` are of those elsewhere."""
-
-    def errors(self, answers: Singles) -> Singles:
-        """Return what answers lack of the labels of training examples, [own, classes]; 0 for others."""
-        train = self.rows("train")
-        errors = np.zeros_like(answers)
-        errors[train] = -answers[train]
-        errors[train, self.label[train]] += 1
-        return errors
-
-    def prior(self, answers: Singles) -> Singles:
-        """Return s / m, float32 [classes]: own shares of the classes over what the model makes of held-out examples.
-
-        Of shares one example more than there are in training has its classes as m; without training examples it is 1.
-        """
-        held_out = np.concatenate([self.rows(split) for split in SCORED_SPLITS])
-        if not len(held_out):
-            return np.ones(answers.shape[1], np.float32)
-        told = np.maximum(answers[held_out].mean(axis=0, dtype=np.float64), _TINY)
-        counts = np.bincount(self.label[self.rows("train")], minlength=answers.shape[1])
-        shares = (counts + told) / (counts.sum() + told.sum())
-        return np.asarray(shares / told, np.float32)
-
-
 class Apart(Answered):
     """Examples with nothing beside them, such as whole graphs: classes int64 [own], and {split: examples}."""
 
@@ -157,7 +105,7 @@ class Apart(Answered):
 
 
 @dataclass(frozen=True)
-class Smoothing:
+class Smoothing(Ways):
     """Change a client's answers over so many hops, given the means of neighbours elsewhere; there are >= 1 classes.
 
     `share_labels` says whether errors on training examples leave their client; its own learn of each other's anyway.
@@ -167,7 +115,7 @@ class Smoothing:
     """
 
     hops: int
-    classes: int
+    classes: int = 2
     share_labels: bool = False
     class_prior: bool = False
     refit: bool = False
@@ -175,9 +123,30 @@ class Smoothing:
     hidden: int = 0
 
     @property
-    def row_width(self) -> int:
+    def reads_inputs(self) -> bool:  # type: ignore[override]
+        """Where each client fits its own labels."""
+        return self.local_fit
+
+    @property
+    def row_tells(self) -> frozenset[str]:  # type: ignore[override]
+        """Answers; errors, if they are shared, tell labels; of a layer fitted to hidden states these."""
+        words = {"answers": True, "labels": self.share_labels, "states": self.hidden > 0}
+        return frozenset(word for word, told in words.items() if told and self.row_width)
+
+    @property
+    def row_width(self) -> int:  # type: ignore[override]
         """Numbers in a row: probabilities but the last, which is 1 without them; likewise errors, whose sum is 0."""
         return (self.classes - 1) * (2 if self.share_labels else 1) + self.hidden if self.hops else 0
+
+    @property
+    def sums_layout(self) -> Layout:  # type: ignore[override]
+        """Layout of products over training examples; empty without `refit`."""
+        return self.fit.sums_layout if self.refit else Layout(())
+
+    @property
+    def layer_layout(self) -> Layout:  # type: ignore[override]
+        """Layout of the fitted layer."""
+        return self.fit.layer_layout if self.refit else Layout(())
 
     @cached_property
     def fit(self) -> Refit:
@@ -199,6 +168,11 @@ class Smoothing:
         return (*plain, *(fitted if self.refit else ()), *(self._local_choices if self.local_fit else ()))
 
     @property
+    def texts(self) -> Sequence[str]:
+        """Those of all choices."""
+        return [choice.text for choice in self.choices]
+
+    @property
     def _local_choices(self) -> list[Choice]:
         """Those with the client's own fit, of which there are few: it makes up for errors and the class prior, too."""
         bases = [Choice(share) for share in (FEW_SHARES[:2] if self.hops else FEW_SHARES[:1])]
@@ -218,8 +192,18 @@ class Smoothing:
 
     def sums(self, around: Answered, answers: Singles, means: Sequence[Means]) -> Arrays:
         """Return what the layer is fitted to, over the client's training examples."""
+        if not self.refit:
+            return {}
         train = around.rows("train")
         return self.fit.sums(_side_by_side(self._after(around, answers, self._all(means)))[train], around.label[train])
+
+    def layer(self, sums: Sequence[Arrays]) -> Arrays:
+        """Return the linear layer of least squares."""
+        return self.fit.layer(sums) if self.refit else {}
+
+    def answered(self, around: Answered, answers: Singles, means: Sequence[Means], layer: Arrays, way: int) -> Singles:
+        """Return the answers of a choice by its number."""
+        return self.smoothed(around, answers, means, layer, self.choices[way])
 
     def smoothed(
         self, around: Answered, answers: Singles, means: Sequence[Means], layer: Arrays, choice: Choice

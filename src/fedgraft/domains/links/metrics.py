@@ -1,11 +1,13 @@
 """Measure how well scores tell pairs with an edge from pairs without: AUC, average precision, hits@k."""
 
-from collections.abc import Callable, Sequence
-from typing import Final
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgraft.contracts.baseline import Baseline
 from fedgraft.contracts.scores import add
 from fedgraft.contracts.values import SCORED_SPLITS, Sums
 from fedgraft.domains.links.shards import LinkShard
@@ -75,15 +77,25 @@ def measures(sums: Sums, k: int = HITS) -> dict[str, float]:
     return {name: sums[of] / sums["edges"] if sums.get("edges") else float("nan") for name, of in names.items()}
 
 
-def held_against(
-    shards: Sequence[LinkShard], score: Callable[[LinkShard], Scores], metric: str = "auc"
-) -> dict[str, float]:
-    """Return what a baseline returns: the metric of validation and test, other measures of test.
+class PairScores(Baseline[LinkShard]):
+    """Score pairs of nodes, each client's by what it knows itself."""
 
-    `score` returns scores of one client's pairs, float [n].
-    """
-    k = int(metric.removeprefix(HITS_AT)) if metric.startswith(HITS_AT) else HITS
-    sums = [sums_of(shard, score(shard), k) for shard in shards]
-    values = {split: measures(add(each[split] for each in sums), k) for split in SCORED_SPLITS}
-    others = {name: value for name, value in values["test"].items() if name != metric}
-    return {**{split: values[split][metric] for split in SCORED_SPLITS}, **others}
+    task: ClassVar[str] = "link"
+    default: ClassVar[bool] = True
+    local: ClassVar[bool] = True
+
+    @abstractmethod
+    def scores(self, shard: LinkShard) -> Scores:
+        """Return scores of one client's pairs, float [n]."""
+
+    def score(self, shards: Sequence[LinkShard]) -> dict[str, float]:
+        """AUC of held-out edges, and other measures of those for test."""
+        return self.judged(shards, "auc")
+
+    def judged(self, shards: Sequence[LinkShard], labels: str) -> dict[str, float]:
+        """Return the metric of this name on validation and test, and other measures of test."""
+        k = int(labels.removeprefix(HITS_AT)) if labels.startswith(HITS_AT) else HITS
+        sums = [sums_of(shard, self.scores(shard), k) for shard in shards]
+        values = {split: measures(add(each[split] for each in sums), k) for split in SCORED_SPLITS}
+        others = {name: value for name, value in values["test"].items() if name != labels}
+        return {**{split: values[split][labels] for split in SCORED_SPLITS}, **others}

@@ -131,10 +131,10 @@ def _dealt_by_item(ratings: Ratings, clients: int, g: np.random.Generator) -> tu
     return (g.permutation(ratings.items) % clients)[ratings.item], [f"client-{k}" for k in range(clients)]
 
 
-def _name(categories: Ids, names: Sequence[str], shown: int = 3) -> str:
+def _name(categories: Ids, names: Sequence[str]) -> str:
     words = [names[c] if names else f"category {c}" for c in categories]
-    more = [f"{len(words) - shown} more"] if len(words) > shown else []
-    return " + ".join(words[:shown] + more)
+    more = [f"{len(words) - 3} more"] if len(words) > 3 else []
+    return " + ".join(words[:3] + more)
 
 
 class _Dealt:

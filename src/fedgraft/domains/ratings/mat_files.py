@@ -7,13 +7,14 @@ and the duplicate rules of `fedgraft.domains.ratings.shards` apply.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Annotated, ClassVar
 
 import numpy as np
 import scipy.io
 
+from fedgraft.contracts.ranges import OneOf, PositiveInt
 from fedgraft.domains.ratings.dealing import make_shards
-from fedgraft.domains.ratings.shards import Ids, Ratings, RatingShard, check_partition, drop_repeats
+from fedgraft.domains.ratings.shards import PARTITIONS, Ids, Ratings, RatingShard, drop_repeats
 from fedgraft.domains.ratings.tables import OwnRatings
 from fedgraft.errors import InputError
 from fedgraft.wire.layouts import Array
@@ -138,11 +139,8 @@ class ReviewSite(OwnRatings):
     task: ClassVar[str] = "rating"
 
     root: str | Path
-    clients: int = 10
-    partition: str = "average"
-
-    def __post_init__(self) -> None:
-        check_partition(type(self).__name__, self.clients, self.partition)
+    clients: PositiveInt = 10
+    partition: Annotated[str, OneOf(PARTITIONS)] = "average"
 
     def ratings(self) -> Ratings:
         """Read the whole set, before it is partitioned."""

@@ -165,12 +165,6 @@ def drop_repeats(ratings: Ratings) -> Ratings:
     )
 
 
-def check_partition(owner: str, clients: int, partition: str) -> None:
-    """Raise `InputError` unless these can be the `clients` and `partition` of the data set `owner`."""
-    require(clients >= 1, f"{owner}.clients", ">= 1", clients)
-    require_one_of(f"{owner}.partition", partition, PARTITIONS)
-
-
 def category_bounds(categories: int, clients: int, partition: str) -> tuple[int, int]:
     """Fewest and most categories of a client.
 
@@ -194,7 +188,8 @@ def partition_by_category(ratings: Ratings, clients: int, partition: str, g: np.
 
     The number of categories of each client is drawn within `category_bounds`, then the categories are dealt at random.
     """
-    check_partition("partition_by_category", clients, partition)
+    require(clients >= 1, "clients", ">= 1", clients)
+    require_one_of("partition", partition, PARTITIONS)
     present = np.unique(ratings.category)
     if clients > len(present):
         raise InputError(

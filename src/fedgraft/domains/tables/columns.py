@@ -9,7 +9,7 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedgraft.domains.examples import Features
+from fedgraft.domains.examples import Features, Parallel
 from fedgraft.domains.notes import LOG
 from fedgraft.domains.tables.rows import Cells, Rows, as_numbers
 from fedgraft.errors import InputError, nearest
@@ -29,7 +29,7 @@ TRUTHS: Final = {"true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
 
 
 @dataclass(frozen=True, eq=False)
-class Columns:
+class Columns(Parallel):
     """Columns of features, in the order of `names`; those that are not among `texts` are of `numbers`, in order.
 
     Args:
@@ -49,10 +49,6 @@ class Columns:
     def numeric(self) -> tuple[str, ...]:
         """Names of the columns of numbers, in order."""
         return tuple(name for name in self.names if name not in self.texts)
-
-    def take(self, rows: Array) -> "Columns":
-        """Return some of the rows, by bool [rows] or whole numbers."""
-        return Columns(self.names, self.numbers[rows], {name: values[rows] for name, values in self.texts.items()})
 
     def filled(self, name: str) -> NDArray[np.bool_]:
         """Return which cells of a column are filled in, bool [rows]."""
@@ -162,10 +158,10 @@ def some(names: Sequence[str]) -> str:
     return ", ".join([*map(repr, names[:SHOWN]), *(["..."] if len(names) > SHOWN else [])])
 
 
-def feature(cells: Cells, empty_is_zero: bool = False, hint: str = "") -> NDArray[np.float64]:
+def feature(cells: Cells, empty_is_zero: bool = False) -> NDArray[np.float64]:
     """Return a column of features as numbers, float64 [cells]; an empty one may stand for zero.
 
-    Raises `InputError`, which names the first row and ends with the hint, where one is no finite number.
+    Raises `InputError`, which names the first row, where one is no finite number.
     """
     parsed = as_numbers(cells.values)
     if empty_is_zero:
@@ -173,7 +169,7 @@ def feature(cells: Cells, empty_is_zero: bool = False, hint: str = "") -> NDArra
     # What float32 cannot hold is infinite in it.
     wrong = ~(np.abs(parsed) <= np.finfo(np.float32).max)
     if wrong.any():
-        raise cells.error(wrong, "a finite number, as a feature", hint=hint)
+        raise cells.error(wrong, "a finite number, as a feature")
     return parsed
 
 

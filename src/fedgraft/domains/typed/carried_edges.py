@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader, asked_columns, names_carried, stacked_rows
+from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeReader, asked_columns, names_carried
 from fedgraft.domains.edge_data.edge_rows import EdgeRows
 from fedgraft.domains.edge_data.graph_form import GraphForm
 from fedgraft.domains.tables.columns import Columns
@@ -164,7 +164,7 @@ def chosen_edges(parts: Sequence[Relation], within: bool, reader: EdgeReader) ->
     """
     in_turn = sorted(parts, key=lambda part: len(part.rows.frame.columns))
     listed = np.concatenate([part.ends for part in in_turn], axis=1)
-    carried = stacked_rows([part.carried for part in in_turn if part.carried is not None])
+    carried = CarriedRows.stacked([part.carried for part in in_turn if part.carried is not None])
     apart = listed if within else listed + np.array([[0], [int(listed[0].max(initial=0)) + 1]])
     rows, kept, notes = reader.chosen(apart, carried)
     ends, first = distinct(listed[:, rows], within)
@@ -173,7 +173,7 @@ def chosen_edges(parts: Sequence[Relation], within: bool, reader: EdgeReader) ->
 
 def numbered(carried: Mapping[EdgeType, CarriedRows]) -> tuple[dict[EdgeType, EdgeRows], CarriedRows]:
     """({types: a row for each edge, of which nothing is made yet}, the rows of all, as they are numbered there)."""
-    every, begin, edge_rows = stacked_rows(list(carried.values())), 0, {}
+    every, begin, edge_rows = CarriedRows.stacked(list(carried.values())), 0, {}
     for pair, rows in carried.items():
         number = np.arange(begin, begin + len(rows))
         along = np.ones(len(rows), bool)
@@ -214,5 +214,5 @@ def asked_links(given: pd.DataFrame, table: Table, names: Names, reader: EdgeRea
     of_types = np.array([JOIN.join(pair) for pair in zip(*kinds, strict=True)])
     places = [np.flatnonzero(of_types == pair) for pair in np.unique(of_types)] or [np.zeros(0, np.int64)]
     _, parts = read_carried([rows.take(some) for some in places], names, reader, "data")
-    carried = stacked_rows(parts).take(np.argsort(np.concatenate(places)))
+    carried = CarriedRows.stacked(parts).take(np.argsort(np.concatenate(places)))
     return asked_columns(rows, numbers, carried, reader, ends)

@@ -7,7 +7,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
@@ -191,8 +191,10 @@ def _graph(
 # --- HeCo: ACM, DBLP, AMiner, Freebase --------------------------------------------------------------------------------
 
 
-def _heco(target: str, relations: Mapping[str, EdgeType], metapaths: Sequence[str], features: str = "") -> Published:
-    """Return the reader of a set of two columns of numbers for each relation, `labels.npy` and perhaps features."""
+def _heco(
+    title: str, target: str, relations: Mapping[str, EdgeType], metapaths: Sequence[str], features: str = ""
+) -> Published:
+    """Return a set of HeCo: two columns of numbers for each relation, `labels.npy` and perhaps features."""
 
     def read(files: Files, title: str) -> TypedGraph:
         label = files.labels("labels.npy")
@@ -212,13 +214,8 @@ def _heco(target: str, relations: Mapping[str, EdgeType], metapaths: Sequence[st
         ids = {kind: np.arange(count) for kind, count in counts.items()}
         return _graph(title, target, ids, label, _numbered(label), edges, metapaths, values)
 
-    files = (*relations, "labels.npy", *([features] if features else []))
-    return Published("", (), "", files, read, bool(features))
-
-
-def _of_heco(title: str, form: Published) -> Published:
-    name = title.lower()
-    return replace(form, title=title, folder=("HeCo", name), address=f"{HECO}/{name}")
+    files, name = (*relations, "labels.npy", *([features] if features else [])), title.lower()
+    return Published(title, ("HeCo", name), f"{HECO}/{name}", files, read, bool(features))
 
 
 def _numbered(label: Indices) -> tuple[str, ...]:
@@ -343,13 +340,13 @@ _ACADEMIC_FILES = (
 )
 
 SETS = {
-    "acm": _of_heco("ACM", _heco("paper", _ACM, ["paper-author-paper", "paper-subject-paper"], "p_feat.npz")),
-    "dblp": _of_heco(
-        "DBLP", _heco("author", _DBLP, ["author-paper-author", "author-paper-conference-paper-author"], "a_feat.npz")
+    "acm": _heco("ACM", "paper", _ACM, ["paper-author-paper", "paper-subject-paper"], "p_feat.npz"),
+    "dblp": _heco(
+        "DBLP", "author", _DBLP, ["author-paper-author", "author-paper-conference-paper-author"], "a_feat.npz"
     ),
-    "aminer": _of_heco("AMiner", _heco("paper", _AMINER, ["paper-author-paper", "paper-reference-paper"])),
-    "freebase": _of_heco(
-        "Freebase", _heco("movie", _FREEBASE, ["movie-actor-movie", "movie-director-movie", "movie-writer-movie"])
+    "aminer": _heco("AMiner", "paper", _AMINER, ["paper-author-paper", "paper-reference-paper"]),
+    "freebase": _heco(
+        "Freebase", "movie", _FREEBASE, ["movie-actor-movie", "movie-director-movie", "movie-writer-movie"]
     ),
     "yelp": Published(
         "Yelp",

@@ -13,14 +13,14 @@ from scipy import sparse
 
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.edge_data.edge_columns import CarriedRows, stacked_rows
+from fedgraft.domains.edge_data.edge_columns import CarriedRows
 from fedgraft.domains.edge_data.graph_form import GraphForm
-from fedgraft.domains.edge_data.pyg_edges import columns_of_edges, unread
 from fedgraft.domains.examples import Features
 from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.tables import pyg_objects as pyg
 from fedgraft.domains.tables.columns import of_matrix
 from fedgraft.domains.tables.own_tables import columns_of
+from fedgraft.domains.tables.pyg_objects import columns_of_edges, unread
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import Names
 from fedgraft.domains.typed.carried_edges import Relation, alike, gathered, listed, relations
@@ -142,7 +142,7 @@ def _renumbered(
     there = [rows for rows in carried if rows is not None]
     if not there:
         return list(parts), None
-    every, found, begin = stacked_rows(alike(there, names)), [], 0
+    every, found, begin = CarriedRows.stacked(alike(there, names)), [], 0
     for part, own in zip(parts, there, strict=True):
         edge_rows = {pair: replace(rows, number=rows.number + begin) for pair, rows in (part.edge_rows or {}).items()}
         found.append(replace(part, edge_rows=edge_rows))

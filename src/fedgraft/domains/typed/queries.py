@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices, Questions
 from fedgraft.domains.edge_data.edge_columns import LEFT_OUT, asked_values
-from fedgraft.domains.edge_data.edge_rows import EdgeRows, stacked_edges
+from fedgraft.domains.edge_data.edge_rows import EdgeRows
 from fedgraft.domains.examples import Features, stacked
 from fedgraft.domains.notes import LOG
 from fedgraft.domains.tables import query_routing
@@ -17,7 +17,7 @@ from fedgraft.domains.tables.columns import new_features
 from fedgraft.domains.tables.query_routing import Places, feature_columns, ids_near, places_known
 from fedgraft.domains.tables.reader import OWNER, read_asked
 from fedgraft.domains.tables.rows import Rows
-from fedgraft.domains.typed.features import structural_features
+from fedgraft.domains.typed.partitions import structural_features
 from fedgraft.domains.typed.shards import JOIN, EdgeType, TypedGraph, distinct
 from fedgraft.domains.typed.tables import ASKED_EDGES, ASKED_ENDS, ASKED_NODES, ENDS
 from fedgraft.errors import InputError, nearest, unknown
@@ -281,7 +281,7 @@ def with_new_nodes(graph: TypedGraph, questions: TypedNodeQuery) -> tuple[TypedG
     for pair, ends in questions.edges.items():
         edges[pair], first = distinct(np.concatenate([edges[pair], ends], axis=1), pair[0] == pair[1])
         if edge_rows is not None and questions.edge_rows is not None:
-            edge_rows[pair] = behind(edge_rows[pair], questions.edge_rows[pair]).take(first)
+            edge_rows[pair] = EdgeRows.stacked([edge_rows[pair], questions.edge_rows[pair]]).take(first)
     features = np.zeros((new, graph.width), np.float32) if questions.features is None else questions.features
     extended = replace(
         graph,
@@ -295,13 +295,6 @@ def with_new_nodes(graph: TypedGraph, questions: TypedNodeQuery) -> tuple[TypedG
     if questions.features is None:
         extended = replace(extended, features=structural_features(extended))
     return extended, questions.nodes
-
-
-def behind(known: EdgeRows, new: EdgeRows) -> EdgeRows:
-    """Return what a client's edges carry, and behind it what new ones do."""
-    rows = stacked_edges([known, new])
-    assert rows is not None, "both carry something"
-    return rows
 
 
 def _features(

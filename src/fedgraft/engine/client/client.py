@@ -26,7 +26,7 @@ from fedgraft.engine.client.smoothing import Smoothing
 from fedgraft.engine.plan import PROGRESS_STEPS, Plan
 from fedgraft.engine.protocol.gate import Gate
 from fedgraft.engine.protocol.protocol import Protocol
-from fedgraft.engine.protocol.table import TABLE
+from fedgraft.engine.protocol.table import OUTSIDE, TABLE
 from fedgraft.errors import BeyondLimitError, ClientError, memory_shortage, printable
 from fedgraft.nn import flops
 from fedgraft.wire import Message
@@ -125,7 +125,7 @@ class Client:
                 if outside:
                     reply = self._measure(client, message, scored, remembered)
                 else:
-                    reply = self._handlers[kind](client, message, remembered)
+                    reply = self._handlers.get(kind, self._of_outside)(client, message, remembered)
             encoded = self._gate.passed(reply, partial(self._fewest, client))
             spent = 0 if outside else meter.flops
             if reply.kind == "wait":
@@ -173,6 +173,11 @@ class Client:
 
     def _publish(self, client: int, message: Message, memory: Memory) -> Message:
         return self._contribution.statistics(client, message, memory, self._shards[client])
+
+    def _of_outside(self, client: int, message: Message, memory: Memory) -> Message:
+        """Answer a kind of message from outside."""
+        _, answer = OUTSIDE[message.kind]
+        return Message(message.kind, message.round, dict(answer(self._plan, self._data(client))))
 
     def _known(self, data: Any) -> dict[str, float]:
         """What prepared data tell of a client."""

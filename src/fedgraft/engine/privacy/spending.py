@@ -17,8 +17,8 @@ from fedgraft.secrets.accountant import Answered, Part, Released, epsilon_of
 UNIT, NOISE, ANSWERED = "unit", "noise", "answered"
 """Keys of a log's line, by which it says of which unit a reply told, and that it held noise, with "divergence" and
 "failure", or answers told at random."""
-INSIDE: Final = frozenset({("rating", "user")})
-"""(unit, larger unit that contains it), beside clients, which contain all others."""
+INSIDE: Final = {("rating", "user")}
+"""(unit, larger unit that contains it), beside clients, which contain all others; a module of yours may add its own."""
 _Told: TypeAlias = Counter[tuple[str, Part]]
 
 

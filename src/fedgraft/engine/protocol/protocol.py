@@ -10,7 +10,7 @@ from fedgraft.engine.privacy.secure_sum import TOTAL
 from fedgraft.engine.protocol import masking_kinds
 from fedgraft.engine.protocol.forms import form_of
 from fedgraft.engine.protocol.message_kind import MessageKind
-from fedgraft.engine.protocol.table import TABLE
+from fedgraft.engine.protocol.table import OUTSIDE, TABLE
 from fedgraft.errors import BeyondLimitError, UnknownRequestError
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import Layout
@@ -41,6 +41,11 @@ class Protocol:
     def kinds(self) -> tuple[str, ...]:
         """Kinds of the replies that clients are asked for."""
         return tuple(name for name, row in self.rows.items() if row.reply and name != "error")
+
+    @property
+    def outside(self) -> tuple[str, ...]:
+        """Those of them from outside, which bring a selector scalars."""
+        return tuple(name for name in self.rows if name in OUTSIDE)
 
     def check(self, kind: str, round: int) -> None:
         """Raise `UnknownRequestError` for a kind that the plan does not have, or has in other rounds alone."""

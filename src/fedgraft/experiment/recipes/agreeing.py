@@ -1,13 +1,14 @@
 """Agree before a run: what is made of what all clients have published of their data, by which they read them."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
 from fedgraft import wire
 from fedgraft.contracts import Task
 from fedgraft.contracts.data import AgreedData
+from fedgraft.contracts.option_groups import settable
 from fedgraft.contracts.task import ClassCounts
 from fedgraft.errors import InputError
 
@@ -80,3 +81,11 @@ def agree(task: Task[Any, Any], data: AgreedData[Any], published: Mapping[int, b
 def is_unsaid(value: object) -> bool:
     """Return whether a recipe leaves an option to the data, by its value."""
     return value is None or (isinstance(value, int | float | str | tuple | list) and not value)
+
+
+def filled_in(own: Any, theirs: Any, names: Collection[str]) -> Any:
+    """Return a method with what it leaves to the data, of options of these names, as another one of its class says."""
+    had = settable(type(own)) if type(own) is type(theirs) else {}
+    return replace(
+        own, **{name: getattr(theirs, name) for name in names if name in had and is_unsaid(getattr(own, name))}
+    )

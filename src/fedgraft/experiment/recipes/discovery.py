@@ -38,6 +38,7 @@ from fedgraft.contracts.encoder import Encoder
 from fedgraft.contracts.exchange import Exchange
 from fedgraft.contracts.inputs import Inputs
 from fedgraft.contracts.loss import Objective
+from fedgraft.contracts.option_groups import settable
 from fedgraft.errors import InputError, require_one_of, unknown
 from fedgraft.experiment.recipes.method_names import FAMILIES, PACKAGES, entry_points, files, names, one_line, presets
 from fedgraft.experiment.recipes.options import hints_of
@@ -78,7 +79,7 @@ def as_in_recipes(text: str, classes: Mapping[str, type[Any]]) -> str:
         classes: {section: class}; of one class in several sections the first counts.
     """
     for section, cls in classes.items():
-        options = "|".join(field.name for field in dataclasses.fields(cls))
+        options = "|".join(settable(cls))
         text = re.sub(rf"\b{cls.__name__}\.({options})\b", rf"{section}.\1", text) if options else text
     return text
 
@@ -142,7 +143,7 @@ def build(family: str, section: str, options: Mapping[str, Any]) -> Any:
 
 def check_keys(family: str, cls: type[Any], section: str, name: str, keys: Iterable[str]) -> None:
     """Raise `InputError` for an option that the class of this name has not, and others of its family have."""
-    for key in sorted({*keys} - {field.name for field in dataclasses.fields(cls)}):
+    for key in sorted({*keys} - {*settable(cls)}):
         if others := _with(family, key):
             listed = " or ".join(f"{section}.name = {other!r}" for other in others[:SHOWN])
             raise InputError(f"No {section} option named {key!r} with {section}.name = {name!r}; {listed} has it.")
@@ -164,7 +165,7 @@ def _check_tables(family: str, cls: type[Any], name: str, own: Mapping[str, Any]
 def _with(family: str, option: str) -> list[str]:
     """The names of a family's classes that have an option."""
     own = sorted({*names(family)} - {*presets(family)})
-    return [name for name in own if option in {field.name for field in dataclasses.fields(find(family, name))}]
+    return [name for name in own if option in settable(find(family, name))]
 
 
 def section_of(family: str, instance: Any) -> dict[str, Any] | None:
@@ -224,7 +225,7 @@ def construct(cls: type[Any], section: str, options: Mapping[str, Any], named: b
 
     `named` says whether the section names a method, so that "name" is among its keys.
     """
-    fields = [field.name for field in dataclasses.fields(cls) if field.init]
+    fields = [*settable(cls)]
     for key in options:
         if key not in fields:
             raise unknown(f"{section} option", key, [*fields, "name"] if named else fields)
@@ -242,13 +243,11 @@ def construct(cls: type[Any], section: str, options: Mapping[str, Any], named: b
 
 def options_of(instance: Any) -> dict[str, Any]:
     """A built method's fields as a recipe's section would hold them (without its name)."""
-    return {field.name: getattr(instance, field.name) for field in dataclasses.fields(instance) if field.init}
+    return {name: getattr(instance, name) for name in settable(type(instance))}
 
 
 def _without_default(cls: type[Any]) -> list[str]:
-    none = dataclasses.MISSING
-    fields = [field for field in dataclasses.fields(cls) if field.init]
-    return [field.name for field in fields if field.default is none and field.default_factory is none]
+    return [name for name, each in settable(cls).items() if each.default is dataclasses.MISSING]
 
 
 def _typed(parameter: str, hint: Any, value: Any) -> Any:

@@ -5,6 +5,7 @@ import inspect
 import json
 import re
 import types
+from collections import ChainMap
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -17,6 +18,7 @@ from fedgraft.contracts.encoder import Encoder
 from fedgraft.contracts.exchange import Exchange
 from fedgraft.contracts.inputs import Inputs
 from fedgraft.contracts.loss import Objective
+from fedgraft.contracts.option_groups import groups_of, settable
 from fedgraft.errors import InputError
 
 _ARGS = "Args:"
@@ -103,20 +105,22 @@ def options(cls: type[Any], fixed: Mapping[str, Any] | None = None) -> tuple[Opt
     What a recipe sets in a section of its own, such as a task's encoder in [model], is left out, too.
     """
     texts: dict[str, str] = {}
-    for each in reversed(cls.__mro__):
+    groups = [base for group in groups_of(cls).values() for base in reversed(type(group).__mro__)]
+    for each in (*groups, *reversed(cls.__mro__)):
         texts |= _parts(each.__doc__ or "")[1]
     hints = hints_of(cls)
     return tuple(
-        Option(field.name, _type(hints[field.name]), _default(field), texts.get(field.name, ""))
-        for field in dataclasses.fields(cls)
-        if field.init and field.name not in (fixed or {}) and not _is_stage(hints[field.name])
+        Option(name, _type(hints[name]), _default(each.default), texts.get(name, ""))
+        for name, each in settable(cls).items()
+        if name not in (fixed or {}) and not _is_stage(hints[name])
     )
 
 
 def hints_of(cls: type[Any]) -> Mapping[str, Any]:
-    """Return the type of each of a class's fields."""
+    """Return the type of each of a class's options."""
     if cls not in _HINTS:
-        _HINTS[cls] = types.MappingProxyType(get_type_hints(cls))
+        of_groups = [get_type_hints(type(group)) for group in groups_of(cls).values()]
+        _HINTS[cls] = types.MappingProxyType(dict(ChainMap(get_type_hints(cls), *of_groups)))
     return _HINTS[cls]
 
 
@@ -156,12 +160,10 @@ def _type(hint: Any) -> str:
     return "table" if issubclass(cls, Mapping) else cls.__name__.lower() if issubclass(cls, Codec) else cls.__name__
 
 
-def _default(field: "dataclasses.Field[Any]") -> str:
-    if field.default is None:
+def _default(value: Any) -> str:
+    if value is None:
         return "unset"
-    if field.default is not dataclasses.MISSING:
-        return json.dumps(field.default, ensure_ascii=False)
-    return "" if field.default_factory is dataclasses.MISSING else json.dumps(field.default_factory())
+    return "" if value is dataclasses.MISSING else json.dumps(value, ensure_ascii=False)
 
 
 def _is_stage(hint: Any) -> bool:

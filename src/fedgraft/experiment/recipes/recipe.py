@@ -17,7 +17,7 @@ import os
 import tomllib
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from copy import deepcopy
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from datetime import date, time
 from functools import lru_cache
 from pathlib import Path
@@ -25,6 +25,7 @@ from typing import Any
 
 import tomli_w
 
+from fedgraft.contracts.option_groups import settable
 from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.recipe_files import read_file, recipes
@@ -301,8 +302,7 @@ def _is_named(section: str, had: Any, result: Section, name: Any) -> bool:
     """Return whether a stage without a name is given one whose method has all that it sets: it may be the default."""
     if section not in STAGES or had is not None:
         return False
-    has = {each.name for each in fields(discovery.find(METHODS[section], str(name)))}
-    return {*section_of(result, section)} <= has
+    return {*section_of(result, section)} <= {*settable(discovery.find(METHODS[section], str(name)))}
 
 
 def _drop_stages(result: Section, section: str) -> None:
@@ -325,9 +325,7 @@ def _override_chain(section: str, content: Any, chain: Sequence[Section], option
         return {"name": "chain", "codecs": list(chain), option: value}
     parts = [section_of({section: part}, section) for part in chain]
     having = [
-        index
-        for index, part in enumerate(parts)
-        if option in {field.name for field in fields(discovery.find("codecs", str(part.get("name"))))}
+        index for index, part in enumerate(parts) if option in settable(discovery.find("codecs", str(part.get("name"))))
     ]
     if len(having) != 1:
         names = ", ".join(part["name"] for part in parts)

@@ -2,10 +2,11 @@
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import replace
 from typing import Any, Final, TypeVar
 
 from fedgraft.contracts import Aggregation, PoissonSelector, Selector
+from fedgraft.contracts.option_groups import settable
 from fedgraft.engine.plan import HOME, Plan
 from fedgraft.engine.privacy.collection import collection_of
 from fedgraft.engine.privacy.secure_sum import MASKED
@@ -159,7 +160,7 @@ def _blocked(changes: Mapping[str, Any], content: Section, yours: Collection[str
 def _lost(key: str, name: str, yours: Collection[str]) -> bool:
     """Return whether the user has set an option of a section that its method of another name does not have."""
     section = key.partition(".")[0]
-    has = {"name"} | {each.name for each in fields(discovery.find(METHODS[section], name))}
+    has = {"name", *settable(discovery.find(METHODS[section], name))}
     return any(each.partition(".")[2] not in has for each in yours if each.startswith(f"{section}."))
 
 

@@ -24,6 +24,7 @@ from fedgraft.contracts.abilities.tasks import ObservedTask, SyntheticTask
 from fedgraft.contracts.facts import FittedMethod
 from fedgraft.contracts.parts import has
 from fedgraft.engine.plan import REPORTED, SCORES, Plan
+from fedgraft.engine.protocol.table import OUTSIDE
 from fedgraft.errors import InputError, nearest, require
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.recipe import Recipe
@@ -101,7 +102,8 @@ def check_told(told: Any, fitted: Any) -> None:
 def check_needs(selector: Selector[Any], sampler: Sampler[Any], task: Task[Any, Any]) -> None:
     """Raise `InputError` where task and sampler tell less than selector and sampler need."""
     reported = sampler.reported if isinstance(sampler, ActiveSampler) else frozenset()
-    lacking = selector.reports - task.profile - reported - {*REPORTED, *SCORES, "update"}
+    outside = frozenset[str]().union(*(names for names, _ in OUTSIDE.values()))
+    lacking = selector.reports - task.profile - reported - {*REPORTED, *SCORES, "update"} - outside
     if lacking:
         raise InputError(
             f"selector {type(selector).__name__} needs {', '.join(sorted(lacking))}, which task "

@@ -48,10 +48,11 @@ def task_of(recipe: Recipe) -> tuple[str, Section]:
 
 
 def _derives(name: str, reads: str) -> bool:
-    """Return whether a task derives its shards from those of another."""
-    if name not in discovery.names("tasks") and ":" not in name:
+    """Return whether a task derives its shards from those of another, or is a kind of that one."""
+    if name == reads or (name not in discovery.names("tasks") and ":" not in name):
         return False
-    return bool(discovery.find("tasks", name).reads == reads)
+    cls = discovery.find("tasks", name)
+    return issubclass(cls, discovery.find("tasks", reads)) or bool(cls.reads == reads)
 
 
 def build_encoder(section: Section, task: str, needed: type[Encoder]) -> Encoder:

@@ -3,7 +3,7 @@
 import hmac
 import logging
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ from fedgraft.engine.protocol.codes import SECRET
 from fedgraft.engine.protocol.transport import keyed, known_alike
 from fedgraft.errors import InputError, RefusedError, WireError, require, require_one_of
 from fedgraft.experiment.job import Job
-from fedgraft.experiment.recipes.agreeing import is_unsaid
+from fedgraft.experiment.recipes.agreeing import filled_in
 from fedgraft.experiment.storage.client_files import SUFFIX, packages_of, read_client
 from fedgraft.experiment.storage.data_notes import without_notes
 from fedgraft.experiment.storage.matching import CLAIMED, neighbours_of, order_in
@@ -327,11 +327,6 @@ def reading_as(own: Job, theirs: Job) -> Job:
     """Return a site's experiment with what clients agreed on, as the server's says, where its own recipe does not."""
     if own.agreement_known or not theirs.agreement_known:
         return own
-    data, task = _knowing(own.data, theirs.data, "data"), _knowing(own.plan.task, theirs.plan.task, "task")
+    data = filled_in(own.data, theirs.data, AGREED["data"])
+    task = filled_in(own.plan.task, theirs.plan.task, AGREED["task"])
     return own.with_data(data).with_task(task)
-
-
-def _knowing(own: Any, theirs: Any, section: str) -> Any:
-    names = {each.name for each in fields(own)} if type(own) is type(theirs) else {}
-    known = {name: getattr(theirs, name) for name in AGREED[section] if name in names}
-    return replace(own, **{name: value for name, value in known.items() if is_unsaid(getattr(own, name))})

@@ -2,7 +2,8 @@
 
 from dataclasses import dataclass
 
-from fedgraft.contracts.answers import OwnAnswers
+from fedgraft.contracts.answers import OwnAnswers, Ways
+from fedgraft.domains.labels.smoothing import Smoothing
 
 
 @dataclass(frozen=True)
@@ -17,3 +18,7 @@ class PriorShift(OwnAnswers):
     """
 
     class_prior: bool = False
+
+    def ways(self, classes: int, hidden: int) -> Ways:
+        """Return how much the own shares may count."""
+        return Smoothing(0, classes, class_prior=True) if self.class_prior else Ways()

@@ -3,8 +3,9 @@
 from dataclasses import dataclass
 from typing import Literal
 
-from fedgraft.contracts.answers import Answers
+from fedgraft.contracts.answers import Answers, Ways
 from fedgraft.contracts.ranges import NonNegativeInt
+from fedgraft.domains.labels.smoothing import Smoothing
 from fedgraft.errors import require
 
 
@@ -39,3 +40,10 @@ class Smoothed(Answers):
         super().__post_init__()
         fits = self.smoothing > 0 or not self.share_labels
         require(fits, "Smoothed.share_labels", "false where Smoothed.smoothing is 0", self.share_labels)
+
+    def ways(self, classes: int, hidden: int) -> Ways:
+        """Return those over so many hops."""
+        if not (self.smoothing or self.class_prior or self.refit or self.local_fit):
+            return Ways()
+        ways = self.share_labels, self.class_prior, bool(self.refit), self.local_fit
+        return Smoothing(self.smoothing, classes, *ways, hidden if self.refit == "hidden" else 0)

@@ -4,16 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedgraft.contracts.baseline import Baseline
-from fedgraft.contracts.labels import Labels
+from fedgraft.contracts.labels import Floats, Labels
 from fedgraft.domains.labels.classes import Classes
-from fedgraft.domains.labels.constant import agreement
+from fedgraft.domains.labels.constant import Answering
 from fedgraft.domains.nodes.base.shards import NodeShard, pooled
 from fedgraft.domains.nodes.training.boosted import Boosted
 
 
 @dataclass(frozen=True)
-class Boosting(Boosted, Baseline[NodeShard]):
+class Boosting(Boosted, Answering[NodeShard]):
     """Boosted trees on features and on figures of each node's own edges, at one place; tuned on validation.
 
     Figures are, apart for edges in and out: how many, with how many others, and of each column that edges carry the
@@ -32,12 +31,12 @@ class Boosting(Boosted, Baseline[NodeShard]):
     """
 
     task: ClassVar[str] = "node"
+    labels: ClassVar[Labels] = Classes()
 
-    def score(self, shards: Sequence[NodeShard]) -> dict[str, float]:
-        """Accuracy over all clients' validation and test nodes."""
-        return self.judged(shards, Classes())
+    def views(self, shards: Sequence[NodeShard]) -> Sequence[NodeShard]:
+        """Return all nodes as one client's. Raises `InputError` if none of them is for training."""
+        return [pooled(shards)]
 
-    def judged(self, shards: Sequence[NodeShard], labels: Labels) -> dict[str, float]:
-        """Return the metric of a kind of labels."""
-        graph = pooled(shards)
-        return agreement(labels, [graph], [self.probabilities(graph, labels)])
+    def answers(self, graph: NodeShard, labels: Labels) -> Floats:
+        """Return probabilities of classes, float64 [nodes, classes]."""
+        return self.probabilities(graph, labels)

@@ -14,7 +14,7 @@ from torch.nn.functional import embedding, softplus
 from fedgraft.contracts.baseline import Baseline
 from fedgraft.contracts.randomness import generator, torch_generator
 from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
-from fedgraft.domains.ranking.ranker_baselines import PooledUsers
+from fedgraft.domains.ranking.metrics import PooledUsers
 from fedgraft.domains.ranking.shards import Ids, RankingShard
 from fedgraft.nn.layers import normal
 

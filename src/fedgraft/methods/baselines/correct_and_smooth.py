@@ -10,20 +10,18 @@ from annotated_types import MinLen
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedgraft.contracts.baseline import Baseline
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.ranges import NonNegativeFloat, PositiveInt, ProperFraction
-from fedgraft.contracts.values import Indices
 from fedgraft.domains.labels.classes import Classes
-from fedgraft.domains.labels.constant import agreement
-from fedgraft.domains.nodes.base.shards import NodeShard, judges, likeliest, pooled
+from fedgraft.domains.labels.constant import Answering
+from fedgraft.domains.nodes.base.shards import NodeShard, judges, pooled
 from fedgraft.domains.nodes.training.perceptron import Perceptron, rated
 
 Floats = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class CorrectAndSmooth(Baseline[NodeShard]):
+class CorrectAndSmooth(Answering[NodeShard]):
     """A perceptron's answers, corrected by its errors on training nodes and smoothed; all tuned on validation.
 
     S is D^-1/2 A D^-1/2. Correct: the errors on training nodes, E, are spread, E <- a S E + (1 - a) E_0, with those of
@@ -46,23 +44,15 @@ class CorrectAndSmooth(Baseline[NodeShard]):
     """
 
     task: ClassVar[str] = "node"
+    labels: ClassVar[Labels] = Classes()
 
     alphas: Annotated[tuple[ProperFraction, ...], MinLen(1)] = (0.0, 0.3, 0.5, 0.8, 0.95)
     scales: Annotated[tuple[NonNegativeFloat, ...], MinLen(1)] = (0.5, 1.0, 2.0)
     steps: PositiveInt = 50
 
-    def score(self, shards: Sequence[NodeShard]) -> dict[str, float]:
-        """Accuracy over all clients' validation and test nodes."""
-        return self.judged(shards, Classes())
-
-    def judged(self, shards: Sequence[NodeShard], labels: Labels) -> dict[str, float]:
-        """Return the metric of a kind of labels."""
-        graph = pooled(shards)
-        return agreement(labels, [graph], [self.answers(graph, labels)])
-
-    def predict(self, graph: NodeShard) -> Indices:
-        """Return the predicted class of every node, int64 [nodes]."""
-        return likeliest(self.answers(graph, Classes()))
+    def views(self, shards: Sequence[NodeShard]) -> Sequence[NodeShard]:
+        """Return all nodes as one client's. Raises `InputError` if none of them is for training."""
+        return [pooled(shards)]
 
     def answers(self, graph: NodeShard, labels: Labels) -> Floats:
         """Return shares of classes, [nodes, classes]; of equally good settings by the metric the first."""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.baseline import Baseline
 from fedgraft.contracts.ranges import PositiveFloat
-from fedgraft.domains.ranking.ranker_baselines import PooledUsers
+from fedgraft.domains.ranking.metrics import PooledUsers
 from fedgraft.domains.ranking.shards import Ids, RankingShard
 
 

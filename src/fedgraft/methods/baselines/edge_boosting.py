@@ -4,15 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedgraft.contracts.baseline import Baseline
-from fedgraft.contracts.labels import Labels
-from fedgraft.domains.edges.boosted import BoostedEdges
+from fedgraft.domains.edges.history import BoostedEdges
 from fedgraft.domains.edges.shards import EdgeShard, merge_edges
-from fedgraft.domains.labels.constant import agreement
 
 
 @dataclass(frozen=True)
-class EdgeBoosting(BoostedEdges, Baseline[EdgeShard]):
+class EdgeBoosting(BoostedEdges):
     """Boosted trees on an edge's own columns, on what came before it, and on features of its ends; in one place.
 
     What came before is counted exactly, at its source, at its target and between both, as the task `edge` reads it.
@@ -32,7 +29,6 @@ class EdgeBoosting(BoostedEdges, Baseline[EdgeShard]):
 
     task: ClassVar[str] = "edge"
 
-    def judged(self, shards: Sequence[EdgeShard], labels: Labels) -> dict[str, float]:
-        """Return the metric of a kind of labels."""
-        whole = merge_edges(shards)
-        return agreement(labels, [whole], [self.answers(whole, labels)])
+    def views(self, shards: Sequence[EdgeShard]) -> Sequence[EdgeShard]:
+        """Return all edges as one client's."""
+        return [merge_edges(shards)]

@@ -7,17 +7,17 @@ from typing import Annotated, ClassVar
 import numpy as np
 from annotated_types import MinLen
 
-from fedgraft.contracts.baseline import Baseline
 from fedgraft.contracts.labels import Floats, Labels
 from fedgraft.contracts.ranges import PositiveFloat
 from fedgraft.domains.edges.shards import EdgeShard, merge_edges
-from fedgraft.domains.labels.constant import agreement
-from fedgraft.domains.nodes.training.perceptron import ACCURACY, rated, widened
+from fedgraft.domains.labels.classes import Classes
+from fedgraft.domains.labels.constant import Answering
+from fedgraft.domains.nodes.training.perceptron import rated, widened
 from fedgraft.errors import InputError
 
 
 @dataclass(frozen=True)
-class EdgeLogistic(Baseline[EdgeShard]):
+class EdgeLogistic(Answering[EdgeShard]):
     """Logistic regression on what an edge carries itself, and on nothing else; in one place.
 
     A model that is no better has learnt nothing of the graph. Without columns it says how frequent classes are.
@@ -33,21 +33,17 @@ class EdgeLogistic(Baseline[EdgeShard]):
     """
 
     task: ClassVar[str] = "edge"
+    labels: ClassVar[Labels] = Classes()
 
     strengths: Annotated[tuple[PositiveFloat, ...], MinLen(1)] = (0.01, 0.1, 1.0, 10.0)
 
-    def score(self, shards: Sequence[EdgeShard]) -> dict[str, float]:
-        """Accuracy over all clients' validation and test edges."""
-        return self.judged(shards, ACCURACY)
-
-    def judged(self, shards: Sequence[EdgeShard], labels: Labels) -> dict[str, float]:
-        """Return the metric of a kind of labels. Raises `InputError` for numbers."""
-        whole = merge_edges(shards)
-        if not whole.classes:
+    def views(self, shards: Sequence[EdgeShard]) -> Sequence[EdgeShard]:
+        """Return all edges as one client's. Raises `InputError` for numbers."""
+        if not (whole := merge_edges(shards)).classes:
             raise InputError("baseline 'edge_logistic' is for classes; labels are numbers.")
-        return agreement(labels, [whole], [self._answers(whole, labels)])
+        return [whole]
 
-    def _answers(self, shard: EdgeShard, labels: Labels) -> Floats:
+    def answers(self, shard: EdgeShard, labels: Labels) -> Floats:
         """Probabilities of every edge, [edges, classes]; there is one that trains."""
         from sklearn.linear_model import LogisticRegression
 

@@ -5,9 +5,9 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from fedgraft.contracts.labels import Labels
-from fedgraft.domains.labels.constant import Constant, View
+from fedgraft.domains.labels.constant import Constant
 from fedgraft.domains.labels.numbers import Numbers
-from fedgraft.domains.ratings.biases import pool
+from fedgraft.domains.ratings.biases import Rows, pool
 from fedgraft.domains.ratings.shards import RatingShard
 
 
@@ -23,6 +23,6 @@ class GlobalMean(Constant[RatingShard]):
     task: ClassVar[str] = "rating"
     labels: ClassVar[Labels] = Numbers()
 
-    def views(self, shards: Sequence[RatingShard]) -> Sequence[View]:
+    def views(self, shards: Sequence[RatingShard]) -> Sequence[Rows]:
         """Return the ratings of all clients as one's."""
         return [pool(shards)]

@@ -1,6 +1,5 @@
 """Ridge regression inside each client on what its graphs are made of: no network, no message."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated, ClassVar
 
@@ -8,18 +7,17 @@ import numpy as np
 from annotated_types import MinLen
 from scipy import sparse
 
-from fedgraft.contracts.baseline import Baseline
 from fedgraft.contracts.labels import Floats, Labels
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveFloat, PositiveInt
 from fedgraft.domains.graphs.shards import GraphShard
-from fedgraft.domains.graphs.subtree_counts import subtree_counts
-from fedgraft.domains.labels.constant import agreement
+from fedgraft.domains.graphs.weisfeiler_lehman import subtree_counts
+from fedgraft.domains.labels.constant import Answering
 from fedgraft.domains.labels.numbers import Numbers
 from fedgraft.domains.ridge import PENALTIES, Parts, ridge
 
 
 @dataclass(frozen=True)
-class GraphRidge(Baseline[GraphShard]):
+class GraphRidge(Answering[GraphShard]):
     """Ridge regression on mean features and counts of subtrees, at each client by itself; tuned on its validation.
 
     A graph is told by the mean of its nodes' attributes, by how many nodes and edges it has, and by how often each
@@ -37,6 +35,7 @@ class GraphRidge(Baseline[GraphShard]):
     """
 
     task: ClassVar[str] = "graph_regression"
+    labels: ClassVar[Labels] = Numbers()
     default: ClassVar[bool] = True
     local: ClassVar[bool] = True
 
@@ -44,21 +43,13 @@ class GraphRidge(Baseline[GraphShard]):
     buckets: PositiveInt = 4096
     penalties: Annotated[tuple[PositiveFloat, ...], MinLen(1)] = PENALTIES
 
-    def score(self, shards: Sequence[GraphShard]) -> dict[str, float]:
-        """RMSE over all clients' validation and test graphs."""
-        return self.judged(shards, Numbers())
-
-    def judged(self, shards: Sequence[GraphShard], labels: Labels) -> dict[str, float]:
-        """Return the metric of a kind of labels; tuned for squared errors."""
-        return agreement(labels, shards, [self.predict(shard) for shard in shards])
-
-    def predict(self, shard: GraphShard) -> Floats:
+    def answers(self, shard: GraphShard, labels: Labels) -> Floats:
         """Return the predicted number of every graph of a client, float64 [graphs]."""
         parts = Parts(shard.rows("train"), shard.rows("validation"))
         plain = sparse.csr_matrix(_composition(shard, parts))
         predictions = [ridge(plain, shard.label, parts, self.penalties)]
         for hops in range(self.hops + 1):
-            counts = subtree_counts(shard, hops, self.buckets, root=True) * np.sqrt(shard.sizes.mean())
+            counts = subtree_counts(shard, hops, self.buckets) * np.sqrt(shard.sizes.mean())
             rows = sparse.csr_matrix(sparse.hstack([plain, counts], format="csr"))
             predictions.append(ridge(rows, shard.label, parts, self.penalties))
         judges = parts.judges if len(parts.judges) else parts.train

@@ -4,17 +4,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
-from fedgraft.contracts.baseline import Baseline
-from fedgraft.contracts.labels import Labels
-from fedgraft.contracts.values import Indices
+from fedgraft.contracts.labels import Floats, Labels
 from fedgraft.domains.labels.classes import Classes
-from fedgraft.domains.labels.constant import agreement
-from fedgraft.domains.nodes.base.shards import NodeShard, likeliest, pooled
+from fedgraft.domains.labels.constant import Answering
+from fedgraft.domains.nodes.base.shards import NodeShard, pooled
 from fedgraft.domains.nodes.training.perceptron import Perceptron
 
 
 @dataclass(frozen=True)
-class Mlp(Perceptron, Baseline[NodeShard]):
+class Mlp(Perceptron, Answering[NodeShard]):
     """A perceptron on features alone, at one place; regularisation and epochs tuned on validation.
 
     Source: the baseline "MLP" of Shchur et al., "Pitfalls of Graph Neural Network Evaluation", arXiv:1811.05868, sec.
@@ -38,17 +36,13 @@ class Mlp(Perceptron, Baseline[NodeShard]):
     """
 
     task: ClassVar[str] = "node"
+    labels: ClassVar[Labels] = Classes()
     default: ClassVar[bool] = True
 
-    def score(self, shards: Sequence[NodeShard]) -> dict[str, float]:
-        """Accuracy over all clients' validation and test nodes."""
-        return self.judged(shards, Classes())
+    def views(self, shards: Sequence[NodeShard]) -> Sequence[NodeShard]:
+        """Return all nodes as one client's. Raises `InputError` if none of them is for training."""
+        return [pooled(shards)]
 
-    def judged(self, shards: Sequence[NodeShard], labels: Labels) -> dict[str, float]:
-        """Return the metric of a kind of labels."""
-        graph = pooled(shards)
-        return agreement(labels, [graph], [self.probabilities(graph, labels)])
-
-    def predict(self, graph: NodeShard) -> Indices:
-        """Return the predicted class of every node, int64 [nodes]."""
-        return likeliest(self.probabilities(graph))
+    def answers(self, graph: NodeShard, labels: Labels) -> Floats:
+        """Return probabilities of classes, float64 [nodes, classes]."""
+        return self.probabilities(graph, labels)

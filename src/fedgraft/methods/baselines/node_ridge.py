@@ -8,17 +8,16 @@ import numpy as np
 from annotated_types import MinLen
 from scipy import sparse
 
-from fedgraft.contracts.baseline import Baseline
 from fedgraft.contracts.labels import Floats, Labels
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveFloat
-from fedgraft.domains.labels.constant import agreement
+from fedgraft.domains.labels.constant import Answering
 from fedgraft.domains.labels.numbers import Numbers
 from fedgraft.domains.nodes.base.shards import NodeShard, judges, pooled
 from fedgraft.domains.ridge import PENALTIES, Parts, ridge
 
 
 @dataclass(frozen=True)
-class NodeRidge(Baseline[NodeShard]):
+class NodeRidge(Answering[NodeShard]):
     """Ridge regression on nodes' features and the means of their neighbours', at one place; tuned on validation.
 
     Columns are a node's own features, the means over its neighbours, the means of these means, and so on; every number
@@ -35,21 +34,17 @@ class NodeRidge(Baseline[NodeShard]):
     """
 
     task: ClassVar[str] = "node_regression"
+    labels: ClassVar[Labels] = Numbers()
     default: ClassVar[bool] = True
 
     hops: NonNegativeInt = 2
     penalties: Annotated[tuple[PositiveFloat, ...], MinLen(1)] = PENALTIES
 
-    def score(self, shards: Sequence[NodeShard]) -> dict[str, float]:
-        """RMSE over all clients' validation and test nodes."""
-        return self.judged(shards, Numbers())
+    def views(self, shards: Sequence[NodeShard]) -> Sequence[NodeShard]:
+        """Return all nodes as one client's. Raises `InputError` if none of them is for training."""
+        return [pooled(shards)]
 
-    def judged(self, shards: Sequence[NodeShard], labels: Labels) -> dict[str, float]:
-        """Return the metric of a kind of labels; tuned for squared errors."""
-        graph = pooled(shards)
-        return agreement(labels, [graph], [self.predict(graph)])
-
-    def predict(self, graph: NodeShard) -> Floats:
+    def answers(self, graph: NodeShard, labels: Labels) -> Floats:
         """Return the predicted number of every node, float64 [nodes]."""
         parts, chosen = Parts(graph.rows("train"), judges(graph)), judges(graph)
         shares = graph.edge_weight / np.repeat(graph.weighted_degree.astype(np.float64), graph.degree)

@@ -6,16 +6,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedgraft.contracts.baseline import Baseline
 from fedgraft.contracts.labels import Floats, Labels
 from fedgraft.domains.labels.classes import Classes
-from fedgraft.domains.labels.constant import agreement
+from fedgraft.domains.labels.constant import Answering
 from fedgraft.domains.nodes.base.shards import NodeShard, pooled
 from fedgraft.domains.nodes.training.boosted import Boosted
 
 
 @dataclass(frozen=True)
-class OwnBoosting(Boosted, Baseline[NodeShard]):
+class OwnBoosting(Boosted, Answering[NodeShard]):
     """The baseline `boosting` at each client alone, tuned on its own validation nodes.
 
     A client knows all edges of its nodes, those with nodes of others, too: a bank its accounts' transfers to other
@@ -34,21 +33,17 @@ class OwnBoosting(Boosted, Baseline[NodeShard]):
     """
 
     task: ClassVar[str] = "node"
+    labels: ClassVar[Labels] = Classes()
     local: ClassVar[bool] = True
 
-    def score(self, shards: Sequence[NodeShard]) -> dict[str, float]:
-        """Accuracy over all clients' validation and test nodes."""
-        return self.judged(shards, Classes())
-
-    def judged(self, shards: Sequence[NodeShard], labels: Labels) -> dict[str, float]:
-        """Return the metric of a kind of labels."""
+    def answered(self, shards: Sequence[NodeShard], labels: Labels) -> Sequence[Floats]:
+        """Return each client's probabilities of classes."""
         trained = [len(shard.rows("train")) > 0 for shard in shards]
         frequent = np.zeros(0) if all(trained) else _shares(pooled(shards))
-        answers = [
+        return [
             self.probabilities(shard, labels) if known else np.tile(frequent, (shard.own, 1))
             for shard, known in zip(shards, trained, strict=True)
         ]
-        return agreement(labels, shards, answers)
 
 
 def _shares(graph: NodeShard) -> Floats:

@@ -6,16 +6,14 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedgraft.contracts.baseline import Baseline
 from fedgraft.contracts.labels import Labels
-from fedgraft.domains.edges.boosted import BoostedEdges
+from fedgraft.domains.edges.history import BoostedEdges
 from fedgraft.domains.edges.shards import EdgeShard
-from fedgraft.domains.labels.constant import agreement
 from fedgraft.wire.layouts import Array
 
 
 @dataclass(frozen=True)
-class OwnEdgeBoosting(BoostedEdges, Baseline[EdgeShard]):
+class OwnEdgeBoosting(BoostedEdges):
     """The baseline `edge_boosting` at each client alone, tuned on its own validation edges.
 
     A client knows all edges of its own nodes, and so what came before an edge at its source and between its ends; of a
@@ -36,15 +34,14 @@ class OwnEdgeBoosting(BoostedEdges, Baseline[EdgeShard]):
     task: ClassVar[str] = "edge"
     local: ClassVar[bool] = True
 
-    def judged(self, shards: Sequence[EdgeShard], labels: Labels) -> dict[str, float]:
-        """Return the metric of a kind of labels."""
+    def answered(self, shards: Sequence[EdgeShard], labels: Labels) -> Sequence[Array]:
+        """Return each client's answers."""
         label, classes = np.concatenate([shard.label[shard.rows("train")] for shard in shards]), len(shards[0].classes)
         counts = np.bincount(label.astype(np.int64), minlength=classes) / max(1, len(label)) if classes else None
         everywhere: Array = labels.constant(label) if counts is None else counts
-        answers = [
+        return [
             self.answers(shard, labels)
             if len(shard.rows("train"))
             else np.broadcast_to(everywhere, (len(shard.label), *everywhere.shape))
             for shard in shards
         ]
-        return agreement(labels, shards, answers)

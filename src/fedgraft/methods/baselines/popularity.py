@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedgraft.contracts.baseline import Baseline
-from fedgraft.domains.ranking.ranker_baselines import PooledUsers
+from fedgraft.domains.ranking.metrics import PooledUsers
 from fedgraft.domains.ranking.shards import RankingShard
 
 

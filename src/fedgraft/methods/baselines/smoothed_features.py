@@ -10,14 +10,12 @@ from numpy.typing import NDArray
 from scipy import optimize, sparse
 from scipy.special import softmax
 
-from fedgraft.contracts.baseline import Baseline
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveFloat, PositiveInt
-from fedgraft.contracts.values import Indices
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels.classes import Classes
-from fedgraft.domains.labels.constant import agreement
-from fedgraft.domains.nodes.base.shards import NodeShard, judges, likeliest, pooled
+from fedgraft.domains.labels.constant import Answering
+from fedgraft.domains.nodes.base.shards import NodeShard, judges, pooled
 from fedgraft.domains.nodes.training.perceptron import rated, widened
 
 Floats = NDArray[np.float64]
@@ -25,7 +23,7 @@ Singles = NDArray[np.float32]
 
 
 @dataclass(frozen=True)
-class SmoothedFeatures(Baseline[NodeShard]):
+class SmoothedFeatures(Answering[NodeShard]):
     """Logistic regression on [X, SX, S^2 X] of the whole graph, at one place; regularisation tuned on validation.
 
     X has a row of features per node, scaled to length one; S is the adjacency with self loops, its rows scaled to sum
@@ -48,24 +46,16 @@ class SmoothedFeatures(Baseline[NodeShard]):
     """
 
     task: ClassVar[str] = "node"
+    labels: ClassVar[Labels] = Classes()
     default: ClassVar[bool] = True
 
     hops: NonNegativeInt = 2
     penalties: Annotated[tuple[PositiveFloat, ...], MinLen(1)] = (0.3, 1.0, 3.0, 10.0)
     iterations: PositiveInt = 200
 
-    def score(self, shards: Sequence[NodeShard]) -> dict[str, float]:
-        """Accuracy over all clients' validation and test nodes."""
-        return self.judged(shards, Classes())
-
-    def judged(self, shards: Sequence[NodeShard], labels: Labels) -> dict[str, float]:
-        """Return the metric of a kind of labels."""
-        graph = pooled(shards)
-        return agreement(labels, [graph], [self.answers(graph, labels)])
-
-    def predict(self, graph: NodeShard) -> Indices:
-        """The predicted class of every node, int64 [nodes]."""
-        return likeliest(self.answers(graph, Classes()))
+    def views(self, shards: Sequence[NodeShard]) -> Sequence[NodeShard]:
+        """Return all nodes as one client's. Raises `InputError` if none of them is for training."""
+        return [pooled(shards)]
 
     def answers(self, graph: NodeShard, labels: Labels) -> Singles:
         """Return probabilities, [nodes, classes]; of equally good penalties by the metric the strongest."""

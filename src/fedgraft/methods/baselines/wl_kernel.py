@@ -1,6 +1,6 @@
 """A Weisfeiler-Lehman subtree kernel with a support vector machine inside each client: no network, no message."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar
 
@@ -9,14 +9,13 @@ import scipy.sparse
 from annotated_types import Ge, MinLen
 from numpy.typing import NDArray
 
-from fedgraft.contracts.baseline import Baseline
 from fedgraft.contracts.labels import Labels
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveFloat, PositiveInt
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.graphs.shards import GraphShard, stratified
 from fedgraft.domains.labels.classes import Classes
-from fedgraft.domains.labels.constant import agreement
+from fedgraft.domains.labels.constant import Answering
 from fedgraft.wire.layouts import Array
 
 CHUNK = 1 << 22
@@ -24,7 +23,7 @@ CHUNK = 1 << 22
 
 
 @dataclass(frozen=True)
-class WLKernel(Baseline[GraphShard]):
+class WLKernel(Answering[GraphShard]):
     """Weisfeiler-Lehman subtree kernel, normalised, with an SVM; rounds and C tuned on each client's own validation.
 
     Source: Shervashidze et al., "Weisfeiler-Lehman Graph Kernels", JMLR 2011, sec. 3.2; grids after Morris et al.,
@@ -45,6 +44,7 @@ class WLKernel(Baseline[GraphShard]):
     """
 
     task: ClassVar[str] = "graph"
+    labels: ClassVar[Labels] = Classes()
     default: ClassVar[bool] = True
     local: ClassVar[bool] = True
 
@@ -53,15 +53,10 @@ class WLKernel(Baseline[GraphShard]):
     bins: PositiveInt = 4
     most: Annotated[int, Ge(2)] = 5000
 
-    def score(self, shards: Sequence[GraphShard]) -> dict[str, float]:
-        """Accuracy over all clients' validation and test graphs."""
-        return self.judged(shards, Classes())
-
-    def judged(self, shards: Sequence[GraphShard], labels: Labels) -> dict[str, float]:
-        """Return the metric of a kind of labels; of two classes by how far graphs are from their border."""
+    def answers(self, shard: GraphShard, labels: Labels) -> Array:
+        """Return classes, int64 [graphs], or, where another metric asks for them, their shares, float64 [graphs, 2]."""
         by_class = labels.metric == "accuracy" or labels.width != 2
-        answers: list[Array] = [self.predict(each) if by_class else self.shares(each, labels) for each in shards]
-        return agreement(labels, shards, answers)
+        return self.predict(shard) if by_class else self.shares(shard, labels)
 
     def shares(self, shard: GraphShard, labels: Labels) -> NDArray[np.float64]:
         """Return shares of two classes, [graphs, 2]: distances from the boundary, through a logistic function."""

@@ -3,14 +3,13 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Annotated, ClassVar, Final, Literal
+from typing import ClassVar, Final
 
 import numpy as np
 import torch
-from annotated_types import Ge
 from numpy.typing import NDArray
 
-from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, Proportion
+from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt
 from fedgraft.errors import ClientError, WireError, require
 from fedgraft.methods import float_codec
 from fedgraft.methods.float_codec import EXPANSION, FloatCodec, Floats, VaryingState
@@ -33,9 +32,8 @@ class LowRank(FloatCodec):
     finds values of one magnitude in both.
 
     Source: CEFGL (Communication-Efficient Personalized Federal Graph Learning via Low-Rank Decomposition), "LowRank" of
-        its Eq. (9): truncated singular value decomposition. `svd="randomized"` is Halko, Martinsson, Tropp, SIAM Review
-        2011: algorithm 4.4 (subspace iteration) and section 5.1.
-    Differs: the paper does not say what travels. The exact decomposition is that of the smaller Gram matrix in double
+        its Eq. (9): truncated singular value decomposition.
+    Differs: the paper does not say what travels. The decomposition is that of the smaller Gram matrix in double
         precision: faster than a full one, and singular values down to 2**-22 of the largest are told apart,
         which is what float32 holds.
 
@@ -43,11 +41,6 @@ class LowRank(FloatCodec):
         threshold: keep singular values above this share of the matrix's largest, in [0, 1); 1e-4 is the paper's.
         relative: whether `threshold` is such a share, or a singular value itself, as the paper has it (section 4.2).
         rank: keep at most so many, >= 0; 0 (default) = no limit.
-        energy: keep as few as hold this share of the sum of squares, in [0, 1]; 0 (default) = all. Not with `rank`.
-        svd: "exact" (default), or "randomized", faster for a `rank` far below the matrix's and needing one.
-        oversampling: directions that a randomized sketch has beyond the rank, >= 2; 10 is Halko et al.'s (5 or 10).
-            A sketch no thinner than the matrix gives way to the exact decomposition.
-        power_iterations: of a randomized sketch, >= 0; 2 is Halko et al.'s (1 or 2).
 
     State:
         variable: int64 [k, 2], (matrix, axis) of each matrix dimension that is `VARIABLE`; empty for fixed layouts.
@@ -58,10 +51,8 @@ class LowRank(FloatCodec):
         Where a dimension varies, r is at least m n / (1024 (m + n)): a few bytes never stand for a huge matrix.
         Error: in the Frobenius norm, the root of the sum of squares of the singular values dropped (no matrix of this
         rank is closer: Eckart and Young), 0 if dense; plus rounding of float32, 2**-24 (r + 4) sqrt(r) |W|.
-        Randomized: without power iterations, the mean square is at most 2 + rank / (oversampling - 1) times as large
-        (Halko et al., theorem 10.5, and the truncation); with two, a few percent more than exact.
         NaN, infinity and matrices of a norm above 2**100 raise `ClientError`.
-        A client's products are counted among its operations, eigenvectors and orthonormal bases are not.
+        A client's products are counted among its operations, eigenvectors are not.
     """
 
     names: ClassVar[tuple[str, str, str]] = ("ranks", "factors", "dims")
@@ -70,16 +61,10 @@ class LowRank(FloatCodec):
     threshold: NonNegativeFloat = 1e-4
     relative: bool = True
     rank: NonNegativeInt = 0
-    energy: Proportion = 0.0
-    svd: Literal["exact", "randomized"] = "exact"
-    oversampling: Annotated[int, Ge(2)] = 10
-    power_iterations: NonNegativeInt = 2
 
     def __post_init__(self) -> None:
         super().__post_init__()
         require(self.threshold < 1 or not self.relative, "LowRank.threshold", "in [0, 1)", self.threshold)
-        require(not (self.rank and self.energy), "LowRank.energy", f"0 beside rank = {self.rank}", self.energy)
-        require(self.svd == "exact" or self.rank > 0, "LowRank.rank", "> 0 for svd = 'randomized'", self.rank)
 
     def encoded(self, layout: Layout) -> Layout:
         """Other arrays, then the ranks, all factors, and dimensions that vary."""
@@ -108,7 +93,7 @@ class LowRank(FloatCodec):
         factors: list[Array] = []
         for place, array in enumerate(arrays):
             matrix = array.reshape(_two(array.shape))
-            pair = self._factored(matrix, _least(*matrix.shape) if place in varies else 0, g)
+            pair = self._factored(matrix, _least(*matrix.shape) if place in varies else 0)
             ranks[place] = _DENSE if pair is None else pair[0].shape[1]
             factors.extend([matrix] if pair is None else pair)
         return ranks, float_codec.flatten(factors, sum(factor.size for factor in factors))
@@ -148,7 +133,7 @@ class LowRank(FloatCodec):
     def _laid_out(self, layout: Layout, largest: Layout, factors: int) -> Layout:
         return self.laid_out(layout, largest, ("uint16", len(self.coded(layout))), ("float32", factors))
 
-    def _factored(self, matrix: Floats, least: int, g: np.random.Generator) -> tuple[Array, Array] | None:
+    def _factored(self, matrix: Floats, least: int) -> tuple[Array, Array] | None:
         """Factors [m, r] and [r, n], r at least `least`; None if they are no smaller than the matrix."""
         most = _most(*matrix.shape)
         if most < max(least, int(matrix.any())):
@@ -156,11 +141,7 @@ class LowRank(FloatCodec):
         if np.einsum("ij,ij->", matrix, matrix, dtype=np.float64) > _LARGEST**2:
             raise ClientError("A matrix to factor has a norm above 2**100.")
         wide = matrix if matrix.shape[0] <= matrix.shape[1] else matrix.T
-        sketch = min(max(self.rank, least), most + 1) + self.oversampling  # beyond `most`, only that it is exceeded
-        if self.svd == "randomized" and sketch < len(wide):
-            left, values, right = self._randomized(wide, sketch, g)
-        else:
-            left, values, right = _exact(wide)
+        left, values, right = _exact(wide)
         rank = max(self._kept(values), least)
         if rank > most:
             return None
@@ -175,21 +156,7 @@ class LowRank(FloatCodec):
         """Return how many of the singular values, which descend."""
         least = self.threshold * values[0] if self.relative else self.threshold
         kept = int((values > max(least, _FLOOR * values[0])).sum())
-        if self.energy:
-            held = np.cumsum(values**2)
-            kept = min(kept, 1 + int(np.searchsorted(held, self.energy * held[-1])))
         return min(kept, self.rank) if self.rank else kept
-
-    def _randomized(self, matrix: Floats, sketch: int, g: np.random.Generator) -> tuple[Doubles, Doubles, Doubles]:
-        """Return the same as `_exact`, within the span of as many random combinations of columns as `sketch` says."""
-        tensor = torch.from_numpy(np.array(matrix, np.float32))
-        flops.count((2 * self.power_iterations + 2) * sketch * tensor.numel() + len(matrix) * sketch**2)
-        basis, _ = torch.linalg.qr(tensor @ torch.from_numpy(g.standard_normal((tensor.shape[1], sketch), np.float32)))
-        for _ in range(self.power_iterations):
-            basis, _ = torch.linalg.qr(tensor.T @ basis)
-            basis, _ = torch.linalg.qr(tensor @ basis)
-        left, values, right = _exact((basis.T @ tensor).numpy())
-        return (basis.double() @ torch.from_numpy(left)).numpy(), values, right
 
 
 def _exact(matrix: Floats) -> tuple[Doubles, Doubles, Doubles]:

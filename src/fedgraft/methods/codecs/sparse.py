@@ -17,8 +17,6 @@ from fedgraft.wire import packing
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
 from fedgraft.wire.packing import Bytes
 
-_SAMPLE: Final = 2**12  # magnitudes looked at to guess the smallest one kept; only the speed depends on it
-_MARGIN: Final = 4.0  # standard deviations that the guess stays below it, so that it is rarely too high
 _HIGHEST: Final = 1e38  # of thresholds, within what float32 holds
 
 Places = NDArray[np.int64]
@@ -131,23 +129,10 @@ def _largest(magnitudes: Floats, kept: int) -> Places:
     """Places of the largest, ascending; of equal ones at the end, those in front."""
     if not kept or kept == magnitudes.size:
         return np.arange(kept)
-    smallest = _smallest_of(magnitudes, kept)
+    smallest = np.partition(magnitudes, magnitudes.size - kept)[magnitudes.size - kept]
     chosen = magnitudes > smallest
     chosen[np.flatnonzero(magnitudes == smallest)[: kept - np.count_nonzero(chosen)]] = True
     return np.flatnonzero(chosen)
-
-
-def _smallest_of(magnitudes: Floats, kept: int) -> np.float32:
-    """The smallest of the `kept` largest: exact, but looked for above a sample's guess only, if it lies there."""
-    if magnitudes.size > 2 * _SAMPLE:
-        sample = np.sort(magnitudes[:: magnitudes.size // _SAMPLE])
-        above = kept / magnitudes.size * sample.size
-        guess = sample.size - math.ceil(above + _MARGIN * math.sqrt(above)) - 1
-        candidates = magnitudes[magnitudes > sample[guess]] if guess >= 0 else magnitudes
-        if candidates.size >= kept:
-            magnitudes = candidates
-    smallest: np.float32 = np.partition(magnitudes, magnitudes.size - kept)[magnitudes.size - kept]
-    return smallest
 
 
 def _least(entries: int) -> int:

@@ -9,8 +9,9 @@ from typing import Annotated, Any, ClassVar, Literal
 import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, Purpose
-from fedgraft.contracts.ranges import OneOf
-from fedgraft.domains.nodes.base.partitions import NodeDealing
+from fedgraft.contracts.ranges import OneOf, PositiveFloat, PositiveInt
+from fedgraft.domains.dealing import Fold
+from fedgraft.domains.nodes.base.partitions import DealtNodes
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.client_tables import OwnNodes
 from fedgraft.domains.nodes.reading.transfers import (
@@ -26,7 +27,7 @@ from fedgraft.tables.table_files import Given
 
 
 @dataclass(frozen=True)
-class Amlsim(OwnNodes):
+class Amlsim(DealtNodes[NodeShard], OwnNodes):
     """Tell accounts of fraud from normal ones by their transfers: a directed graph with repeats, cut over banks.
 
     An edge is a transfer and carries two columns, log(1 + amount) and time. An account has three features, log(1 +
@@ -57,20 +58,16 @@ class Amlsim(OwnNodes):
 
     root: Path
     set: Annotated[str, OneOf(SETS)] = "20K_cycle200"
-    clients: int = 5
+    clients: PositiveInt = 5
     partition: Literal["hash", "iid", "dirichlet", "louvain", "louvain_even", "metis"] = "hash"
-    alpha: float = 0.5
-    fold: int = 0
+    alpha: PositiveFloat = 0.5
+    fold: Fold = 0
     shares: Literal["64:16:20", "80:10:10", "20:40:40"] = "64:16:20"
     between: bool = True
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._dealing()
-
     def load(self, seed: int) -> list[NodeShard]:
         """Load one shard per bank; `seed` splits the accounts, and deals them but by hash."""
-        return self._dealing().deal(read_transfers(Path(self.root), self.set), seed)
+        return self.dealing.deal(read_transfers(Path(self.root), self.set), seed)
 
     def client_shard(self, task: Any, tables: Mapping[str, Given], purpose: Purpose = ANSWER) -> NodeShard:
         """Read one bank's accounts and the transfers between them, with the set's columns or scaled already."""
@@ -88,8 +85,3 @@ class Amlsim(OwnNodes):
     @cached_property
     def _own(self) -> OwnTransfers:
         return OwnTransfers.of_set(Path(self.root), self.set)
-
-    def _dealing(self) -> NodeDealing:
-        return NodeDealing(
-            "Amlsim", self.clients, self.partition, self.alpha, self.fold, self.shares, between=self.between
-        )

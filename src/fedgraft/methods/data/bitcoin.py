@@ -7,14 +7,13 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts.data import Data
 from fedgraft.contracts.randomness import generator
-from fedgraft.contracts.ranges import OneOf
+from fedgraft.contracts.ranges import OneOf, PositiveInt
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.edge_data.edge_rows import both_ways
 from fedgraft.domains.edges.order_of_time import order_of
 from fedgraft.domains.edges.shards import EdgeShard, deal_edges
-from fedgraft.domains.nodes.base.partitions import NodeDealing
+from fedgraft.domains.nodes.base.partitions import DealtNodes
 from fedgraft.domains.nodes.base.shards import WholeGraph
 from fedgraft.domains.notes import LOG, tell
 from fedgraft.domains.tables.reader import read
@@ -83,23 +82,14 @@ def read_ratings(root: Path, name: str) -> RatedGraph:
     ends, rating, time = ends[:, ~loops], rating[~loops], time[~loops]
     carried = np.stack([rating / MOST, rating < 0], axis=1).astype(np.float32)
     pointers, senders, stored = both_ways(ends, carried, len(ids), directed=True, order=order_of(time))
-    graph = WholeGraph(
-        name=name,
-        ids=ids[order].astype(object),
-        features=np.ones((len(ids), 1), np.float32),
-        label=np.full(len(ids), -1),
-        classes=(),
-        split=np.full(len(ids), -1, np.int8),
-        pointers=pointers,
-        senders=senders,
-        edge_rows=stored,
-        scale_rows=False,
-    )
+    features, label = np.ones((len(ids), 1), np.float32), np.full(len(ids), -1)
+    edges = pointers, senders
+    graph = WholeGraph.unsplit(name, ids[order], features, label, edges, edge_rows=stored, scale_rows=False)
     return RatedGraph(graph, ends, rating)
 
 
 @dataclass(frozen=True)
-class Bitcoin(Data[EdgeShard]):
+class Bitcoin(DealtNodes[EdgeShard]):
     """Tell ratings by members of a trading platform, before they are made, from the ratings before them.
 
     An edge is a rating, from -10 (distrust) to 10 (trust), at a time. It is the client's whose member rates. To
@@ -127,24 +117,17 @@ class Bitcoin(Data[EdgeShard]):
     root: Path
     set: Annotated[str, OneOf(SETS)] = "otc"
     label: Literal["sign", "weight"] = "sign"
-    clients: int = 5
+    clients: PositiveInt = 5
     partition: Literal["hash", "iid", "louvain", "louvain_even", "metis"] = "hash"
     between: bool = True
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._dealing()
 
     def load(self, seed: int) -> list[EdgeShard]:
         """Load one shard per client; `seed` deals members but by hash."""
         rated = read_ratings(Path(self.root), self.set)
-        owner = self._dealing().owner(rated.graph, generator(seed, "partition"))
+        owner = self.dealing.owner(rated.graph, generator(seed, "partition"))
         names = [f"{self.set}-{k}" for k in range(self.clients)]
         signs = self.label == "sign"
         label = (rated.rating < 0).astype(np.int64) if signs else rated.rating
         columns = np.zeros((len(label), 0), np.float32)
         classes = CLASSES if signs else ()
         return deal_edges(rated.graph, rated.ends, columns, label, classes, owner, names, True, self.between)
-
-    def _dealing(self) -> NodeDealing:
-        return NodeDealing("Bitcoin", self.clients, self.partition)

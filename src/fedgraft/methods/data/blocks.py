@@ -11,10 +11,11 @@ from scipy import sparse
 
 from fedgraft.contracts.labels import Floats
 from fedgraft.contracts.randomness import generator
-from fedgraft.contracts.ranges import NonNegativeFloat, Proportion
+from fedgraft.contracts.ranges import NonNegativeFloat, PositiveFloat, PositiveInt, PositiveProportion, Proportion
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.dealing import Fold
 from fedgraft.domains.examples import Features
-from fedgraft.domains.nodes.base.partitions import NodeDealing
+from fedgraft.domains.nodes.base.partitions import DealtNodes
 from fedgraft.domains.nodes.base.shards import NodeShard, Numbers, WholeGraph, undirected
 from fedgraft.domains.nodes.reading.client_tables import OwnNodes
 from fedgraft.errors import require
@@ -30,7 +31,7 @@ AT_ONCE = 1 << 22
 
 
 @dataclass(frozen=True)
-class Blocks(OwnNodes):
+class Blocks(DealtNodes[NodeShard], OwnNodes):
     """A generator of a graph with a class or number a node: a stochastic block model with features, cut over clients.
 
     Nodes are of classes of equal size. An edge is inside a class with probability `homophily`, else between two, its
@@ -63,16 +64,16 @@ class Blocks(OwnNodes):
 
     nodes: int = 2000
     classes: Annotated[int, Ge(2)] = 5
-    clients: int = 10
+    clients: PositiveInt = 10
     features: int = 64
     degree: NonNegativeFloat = 6.0
     homophily: Proportion = 0.7
     signal: float = 1.5
     sparse: bool = False
     partition: Literal["iid", "dirichlet", "louvain"] = "iid"
-    alpha: float = 0.5
-    edges: float = 1.0
-    fold: int = 0
+    alpha: PositiveFloat = 0.5
+    edges: PositiveProportion = 1.0
+    fold: Fold = 0
     labels: Literal["classes", "numbers"] = "classes"
 
     def __post_init__(self) -> None:
@@ -80,7 +81,6 @@ class Blocks(OwnNodes):
         fewest = 5 * self.classes
         fits = fewest <= self.nodes < 2**31
         require(fits, "Blocks.nodes", f"in [{fewest} (5 per class), 2^31 - 1]", self.nodes)
-        self._dealing()
         require(self.clients <= self.nodes, "Blocks.clients", f"at most {self.nodes} (nodes)", self.clients)
         fewest = self.classes if self.sparse else 1
         require(self.features >= fewest, "Blocks.features", f">= {fewest}", self.features)
@@ -95,7 +95,7 @@ class Blocks(OwnNodes):
 
     def load(self, seed: int) -> list[NodeShard]:
         """Load one shard per client; `seed` makes the graph as well as its partition and split."""
-        return self._dealing().deal(self.graph(seed), seed)
+        return self.dealing.deal(self.graph(seed), seed)
 
     def graph(self, seed: int) -> WholeGraph:
         """Make the whole, before it is dealt, without a split."""
@@ -104,17 +104,10 @@ class Blocks(OwnNodes):
         number = g.permutation(self.nodes).astype(np.int32)
         label = np.empty(self.nodes, np.int64)
         label[number] = np.repeat(np.arange(self.classes), np.diff(self._starts()))
-        pointers, senders = self._edges(g, number)
-        graph = WholeGraph(
-            name="blocks",
-            ids=np.arange(self.nodes).astype(object),
-            features=self._words(g, label) if self.sparse else self._points(g, label),
-            label=label,
-            classes=tuple(f"class {each}" for each in range(self.classes)),
-            split=np.full(self.nodes, -1, np.int8),
-            pointers=pointers,
-            senders=senders,
-        )
+        edges = self._edges(g, number)
+        features = self._words(g, label) if self.sparse else self._points(g, label)
+        classes = tuple(f"class {each}" for each in range(self.classes))
+        graph = WholeGraph.unsplit("blocks", np.arange(self.nodes), features, label, edges, classes)
         return replace(graph, label=self._numbers(g, graph), classes=()) if self.labels == "numbers" else graph
 
     def _numbers(self, g: np.random.Generator, graph: WholeGraph) -> Floats:
@@ -129,9 +122,6 @@ class Blocks(OwnNodes):
         clear = own / own.std() + around / max(float(around.std()), 1e-12)
         signal = np.sqrt(1 - NOISE) * (clear - clear.mean()) / clear.std()
         return np.asarray(MEAN + SPREAD * (signal + np.sqrt(NOISE) * g.standard_normal(self.nodes)))
-
-    def _dealing(self) -> NodeDealing:
-        return NodeDealing("Blocks", self.clients, self.partition, self.alpha, self.fold, edges=self.edges)
 
     def _starts(self) -> Indices:
         """Return where each class begins in the order of classes, and the end."""

@@ -15,7 +15,7 @@ from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.boundary_columns import SIDES
 from fedgraft.domains.edge_data.edge_columns import CarriedRows, LabelReader
-from fedgraft.domains.edge_data.scaled_tables import ALL, OF_EDGES, PUBLISHED
+from fedgraft.domains.edge_data.scaled_tables import OF_EDGES, PUBLISHED
 from fedgraft.domains.edges.order_of_time import TRAIN, agreed_order, order_of, places_of, split_of, told_times
 from fedgraft.domains.edges.queries import ASKED_EDGES
 from fedgraft.domains.edges.shards import EdgeShard, edges_of, read_edge_labels
@@ -28,7 +28,7 @@ from fedgraft.domains.nodes.reading.graph_tables import SHARES, GraphTables
 from fedgraft.domains.nodes.reading.tables import read_nodes
 from fedgraft.domains.notes import tell
 from fedgraft.domains.tables.columns import check_present, read_columns
-from fedgraft.domains.tables.own_tables import LabelOptions
+from fedgraft.domains.tables.own_tables import ALL, EdgeColumns, LabelOptions
 from fedgraft.domains.tables.reader import OWNER, named_once
 from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import Names, Table, check_said
@@ -71,7 +71,7 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
     splits_by_agreement: ClassVar[bool] = True
     asked: ClassVar[tuple[Table, ...]] = (ASKED_EDGES,)
 
-    edge_features: str | tuple[str, ...] = field(default=ALL, kw_only=True)
+    edge_columns: EdgeColumns = field(default=EdgeColumns(edge_features=ALL), kw_only=True)
     label: str = "label"
     labels: Literal["classes", "numbers"] = "classes"
     partition: Literal["iid", "hash", "louvain", "louvain_even", "metis"] = "iid"
@@ -79,8 +79,6 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
     def __post_init__(self) -> None:
         super().__post_init__()
         require(bool(self.label), "Edges.label", "the column of what is to be told of an edge", self.label)
-        self.check_tables()
-        self._dealing()
         if self.edges is None:
             raise InputError("Edges.edges must be given: a .csv or .parquet file, a folder of them, or a DataFrame.")
 
@@ -105,25 +103,25 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
             classes=task.class_names if task else (),
             are_numbers=self.labels == "numbers",
             na_labels=self.unknowns,
-            hashed=not self.time,
+            hashed=not self.edge_columns.time,
         )
 
     # --- what clients agree on ----------------------------------------------------------------------------------------
 
     def _of_edges(self, carried: CarriedRows, where: str) -> dict[str, Tree]:
-        if not self.time or not len(carried):
+        if not self.edge_columns.time or not len(carried):
             return super()._of_edges(carried, where)
         assert carried.time is not None, "as it was read"
         early = carried.take(np.flatnonzero(order_of(carried.time) < TRAIN))  # nothing is told of later columns
-        return {**super()._of_edges(early, where), TIMES: told_times(carried.time, self.min_examples)}
+        return {**super()._of_edges(early, where), TIMES: told_times(carried.time, self.scaled.min_examples)}
 
     def _agreed_options(self, published: Sequence[Any]) -> dict[str, Any]:
         options = super()._agreed_options(published)
-        if not (self.time and published):
+        if not (self.edge_columns.time and published):
             return options
         parts = [each[PUBLISHED] for each in published]
         order = agreed_order([part.get(TIMES) for part in parts if part["rows"]])
-        return {**options, "transforms": {**options["transforms"], f"{OF_EDGES}{self.time}": order}}
+        return {**options, "transforms": {**options["transforms"], f"{OF_EDGES}{self.edge_columns.time}": order}}
 
     def known_of(self, task: Any, published: Sequence[Any]) -> Mapping[str, Any]:
         """Return how many numbers are known of an edge, too."""
@@ -152,9 +150,9 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
 
     def _places(self, carried: CarriedRows, seed: int) -> Floats:
         """Return the place of each edge in the order of all, float64 [edges] in [0, 1)."""
-        if self.time:
+        if self.edge_columns.time:
             assert carried.time is not None, "as it was read"
-            return places_of(carried.time, **(self.transforms or {})[f"{OF_EDGES}{self.time}"])
+            return places_of(carried.time, **(self.scaled.transforms or {})[f"{OF_EDGES}{self.edge_columns.time}"])
         hashes = carried.edge_labels.hashes
         assert hashes is not None, "as it was read"
         return positions(hashes, seed)
@@ -187,7 +185,7 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
         carried, classes = collection.edges.carried, collection.edges.carried.edge_labels.classes
         graphs = self._dealing().load(collection, seed, self.clients)
         place, listed = self._places(carried, seed), collection.edges.counted or {}
-        nothing, form = np.zeros(0, np.int64), (place, self._columns_of, classes, bool(self.time))
+        nothing, form = np.zeros(0, np.int64), (place, self._columns_of, classes, bool(self.edge_columns.time))
         shards = [edges_of(graph, carried, listed.get(k, nothing), *form) for k, graph in enumerate(graphs)]
         self._check_split(shards)
         return shards
@@ -197,7 +195,11 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
         split = np.concatenate([shard.split for shard in shards])
         for part, name in enumerate(SPLITS):
             if not (split == part).any():
-                why = f"by column {self.time!r} (data.time)" if self.time else "by the hash of their ids"
+                why = (
+                    f"by column {self.edge_columns.time!r} (data.time)"
+                    if self.edge_columns.time
+                    else "by the hash of their ids"
+                )
                 raise InputError(f"No edge with a label is for {name}, as they are split {why}; one is needed.")
 
     # --- where those of one client are --------------------------------------------------------------------------------
@@ -215,7 +217,7 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
         else:
             self.check_width(task, graph)
         place, mine = self._places(carried, purpose.seed), np.arange(len(carried))
-        return edges_of(graph, carried, mine, place, self._columns_of, classes, bool(self.time))
+        return edges_of(graph, carried, mine, place, self._columns_of, classes, bool(self.edge_columns.time))
 
     def _columns_of(self, carried: CarriedRows) -> NDArray[np.float32]:
         """As `values_of`, without a word of what it has told."""

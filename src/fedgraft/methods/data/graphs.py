@@ -1,7 +1,7 @@
 """Your own graphs, with a class or a number each, from CSV or Parquet files, DataFrames or PyG objects."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -16,7 +16,7 @@ from fedgraft.contracts.ranges import PositiveInt
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.edge_columns import NO_COLUMNS, asked_carried
-from fedgraft.domains.edge_data.scaled_tables import RepeatedEdges
+from fedgraft.domains.edge_data.scaled_tables import ScaledTables
 from fedgraft.domains.graphs.pyg_objects import tables_of
 from fedgraft.domains.graphs.shards import (
     FEWEST,
@@ -31,7 +31,7 @@ from fedgraft.domains.graphs.tables import ASKED, EDGES, GRAPHS, NODES, names_of
 from fedgraft.domains.keyed_split import split_by_hash
 from fedgraft.domains.labels.class_notes import untrained_notes
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.own_tables import LabelOptions, OwnTables, SplitOptions
+from fedgraft.domains.tables.own_tables import LabelOptions, OwnTables, RepeatedEdges, SplitOptions
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.schema import Names, Table, check_one_client
 from fedgraft.errors import InputError, require
@@ -40,7 +40,7 @@ from fedgraft.wire.layouts import Array
 
 
 @dataclass(frozen=True)
-class Graphs(LabelOptions, SplitOptions[GraphShard], RepeatedEdges[GraphShard], OwnTables[GraphShard]):
+class Graphs(LabelOptions, SplitOptions[GraphShard], ScaledTables[GraphShard], OwnTables[GraphShard]):
     """Own graphs with a class or a number each: tables of graphs, nodes and edges, or PyG objects.
 
     Source: none. Differs: graphs are split by the hash of their ids, so that each keeps its split as the table grows;
@@ -83,6 +83,7 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], RepeatedEdges[GraphShard], 
     own_columns: ClassVar[bool] = True
     own_classes: ClassVar[bool] = True
 
+    edge_columns: RepeatedEdges = field(default=RepeatedEdges(), kw_only=True)
     graphs: str | Path | pd.DataFrame | list[Any] | dict[str, Any]
     nodes: str | Path | pd.DataFrame | None = None
     edges: str | Path | pd.DataFrame | None = None

@@ -10,10 +10,11 @@ import pandas as pd
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedgraft.contracts.ranges import PositiveInt
+from fedgraft.contracts.ranges import PositiveFloat, PositiveInt
 from fedgraft.contracts.values import Indices
+from fedgraft.domains.dealing import Fold
 from fedgraft.domains.examples import Features, compact
-from fedgraft.domains.nodes.base.partitions import NodeDealing
+from fedgraft.domains.nodes.base.partitions import DealtNodes
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, undirected
 from fedgraft.domains.nodes.reading.client_tables import OwnNodes
 from fedgraft.domains.notes import LOG
@@ -21,7 +22,7 @@ from fedgraft.errors import InputError
 
 
 @dataclass(frozen=True)
-class Movies(OwnNodes):
+class Movies(DealtNodes[NodeShard], OwnNodes):
     """Regression of the scores that viewers gave 4,919 movies, from what is known of a movie when it is released.
 
     Two movies are joined where one person directed both. Features are genres, words of the plot, rating, country,
@@ -46,23 +47,16 @@ class Movies(OwnNodes):
     task: ClassVar[str] = "node_regression"
 
     root: Path
-    clients: int = 10
+    clients: PositiveInt = 10
     partition: Literal["iid", "dirichlet", "louvain"] = "louvain"
-    alpha: float = 0.5
-    fold: int = 0
+    alpha: PositiveFloat = 0.5
+    fold: Fold = 0
     people: Literal["director", "all"] = "director"
     least: PositiveInt = 10
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._dealing()
-
     def load(self, seed: int) -> list[NodeShard]:
         """Load one shard per client, dealt and split by `seed`."""
-        return self._dealing().deal(read_movies(Path(self.root), self.people, self.least), seed)
-
-    def _dealing(self) -> NodeDealing:
-        return NodeDealing("Movies", self.clients, self.partition, self.alpha, fold=self.fold)
+        return self.dealing.deal(read_movies(Path(self.root), self.people, self.least), seed)
 
 
 # --- movies -----------------------------------------------------------------------------------------------------------
@@ -99,16 +93,8 @@ def read_movies(root: Path, people: str, least: int) -> WholeGraph:
     table = _table(path)
     ends = np.concatenate([_pairs(table[list(columns)]) for columns in PEOPLE[people]], axis=1)
     pointers, senders, _ = undirected(ends, len(table), "pair of movies")  # people who made several are no surprise
-    return WholeGraph(
-        name="movies",
-        ids=table[LINK].to_numpy(dtype=object),
-        features=_features(table, least),
-        label=table[SCORE].to_numpy(np.float64),
-        classes=(),
-        split=np.full(len(table), -1, np.int8),
-        pointers=pointers,
-        senders=senders,
-    )
+    ids, label = table[LINK].to_numpy(dtype=object), table[SCORE].to_numpy(np.float64)
+    return WholeGraph.unsplit("movies", ids, _features(table, least), label, (pointers, senders))
 
 
 def _table(path: Path) -> pd.DataFrame:

@@ -1,7 +1,7 @@
 """Your own graph whose nodes have a class or a number each, from CSV or Parquet files, DataFrames or a PyG object."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -9,11 +9,10 @@ from typing import Any, ClassVar, Literal
 import pandas as pd
 
 from fedgraft.contracts.data import ANSWER, Purpose
-from fedgraft.domains.dealing import Collection
+from fedgraft.contracts.ranges import PositiveFloat
+from fedgraft.domains.dealing import Collection, Fold
 from fedgraft.domains.edge_data.edge_columns import asked_carried
 from fedgraft.domains.edge_data.graph_form import GraphForm
-from fedgraft.domains.edge_data.pyg_edges import table_of_edges
-from fedgraft.domains.edge_data.scaled_tables import RepeatedEdges
 from fedgraft.domains.nodes.base.partitions import NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph
 from fedgraft.domains.nodes.reading.client_tables import numbered
@@ -22,8 +21,8 @@ from fedgraft.domains.nodes.reading.graph_tables import SHARES, GraphTables
 from fedgraft.domains.nodes.reading.pyg_objects import collection_of, joined, tables_of
 from fedgraft.domains.nodes.reading.tables import ASKED, OWN_NODES, named_features, read_nodes
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.own_tables import LabelOptions, SplitOptions
-from fedgraft.domains.tables.pyg_objects import MASKS, SUFFIX, read_object
+from fedgraft.domains.tables.own_tables import LabelOptions, RepeatedEdges, SplitOptions
+from fedgraft.domains.tables.pyg_objects import MASKS, SUFFIX, read_object, table_of_edges
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.schema import Table, check_said
 from fedgraft.errors import InputError
@@ -32,7 +31,7 @@ from fedgraft.wire.layouts import Array
 
 
 @dataclass(frozen=True)
-class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], GraphTables[NodeShard]):
+class Nodes(LabelOptions, SplitOptions[NodeShard], GraphTables[NodeShard]):
     """Own graph whose nodes have a class or a number each: tables of nodes and edges, or a PyG object.
 
     Source: none. Differs: nodes are split by the hash of their ids, so that each keeps its split as the graph grows;
@@ -66,17 +65,16 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
     other_tasks: ClassVar[Mapping[str, Mapping[str, Any]]] = {"node_regression": {"labels": "numbers"}}
     asked: ClassVar[tuple[Table, ...]] = ASKED
 
+    edge_columns: RepeatedEdges = field(default=RepeatedEdges(), kw_only=True)
     label: str = "label"
     split: str = "split"
     partition: Literal["iid", "dirichlet", "louvain"] = "iid"
-    alpha: float = 0.5
-    fold: int = 0
+    alpha: PositiveFloat = 0.5
+    fold: Fold = 0
     labels: Literal["classes", "numbers"] = "classes"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self.check_tables()
-        self._dealing()
         if self.matches and (self._is_object() or is_graph_file(self.nodes)):
             raise InputError(
                 "Nodes.source_client and Nodes.target_client must be left out where edges are in no table."
@@ -121,7 +119,7 @@ class Nodes(LabelOptions, SplitOptions[NodeShard], RepeatedEdges[NodeShard], Gra
             tell(collection.notes)  # of what is in no table
             names = self.names(label=self.label or Nodes.label)
             tables = tables_of(collection, names)
-            return {**tables, "edges": table_of_edges(*self._object(), names)} if self.carries else tables
+            return {**tables, "edges": table_of_edges(*self._object(), names)} if self.edge_columns.carries else tables
         return super().tables()
 
     def read(self) -> Collection[WholeGraph]:

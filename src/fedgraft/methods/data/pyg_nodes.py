@@ -8,8 +8,9 @@ from typing import Annotated, ClassVar, Literal
 import numpy as np
 
 from fedgraft.contracts.randomness import generator
-from fedgraft.contracts.ranges import OneOf, PositiveInt, Proportion
-from fedgraft.domains.nodes.base.partitions import NodeDealing
+from fedgraft.contracts.ranges import OneOf, PositiveFloat, PositiveInt, PositiveProportion, Proportion
+from fedgraft.domains.dealing import Fold
+from fedgraft.domains.nodes.base.partitions import DealtNodes, NodeDealing
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.client_tables import OwnNodes
 from fedgraft.domains.nodes.reading.pyg_datasets import read_set
@@ -19,7 +20,7 @@ from fedgraft.errors import require
 
 
 @dataclass(frozen=True)
-class PygNodes(OwnNodes):
+class PygNodes(DealtNodes[NodeShard], OwnNodes):
     """Node classification on a published graph, whose nodes are dealt to clients and whose edges all stay.
 
     Source: Sen et al., "Collective classification in network data", AI Magazine 2008 (cora, citeseer, pubmed, as Yang
@@ -60,11 +61,11 @@ class PygNodes(OwnNodes):
 
     root: Path
     set: Annotated[str, OneOf(SETS)] = "pubmed"
-    clients: int = 100
+    clients: PositiveInt = 100
     partition: Literal["iid", "dirichlet", "louvain", "louvain_even", "metis"] = "iid"
-    alpha: float = 0.5
-    edges: float = 1.0
-    fold: int = 0
+    alpha: PositiveFloat = 0.5
+    edges: PositiveProportion = 1.0
+    fold: Fold = 0
     shares: Literal["64:16:20", "80:10:10", "20:40:40"] = "64:16:20"
     between: bool = True
     copies: PositiveInt = 1
@@ -79,29 +80,21 @@ class PygNodes(OwnNodes):
         require(self.clients % self.copies == 0, "PygNodes.copies", f"a divisor of {self.clients} clients", self.copies)
         fits = self.copies == 1 or not self.between
         require(fits, "PygNodes.between", "false where copies is above 1: a node has several owners then", self.between)
-        self._dealing()
 
     def load(self, seed: int) -> list[NodeShard]:
         """Load one shard per client, dealt, thinned and split by `seed`."""
         collection = read_set(Path(self.root), self.set)
         tell(collection.notes, f"{collection.whole.name}: ")
-        parts = self._dealing().deal(collection.whole, seed)
+        parts = self.dealing.deal(collection.whole, seed)
         if self.copies > 1:
             name = collection.whole.name
             parts = [replace(part, name=f"{name}-{k}") for k, part in enumerate(parts * self.copies)]
         return with_wrong_labels(parts, self.wrong_clients, self.wrong_labels, seed)
 
-    def _dealing(self) -> NodeDealing:
-        return NodeDealing(
-            "PygNodes",
-            self.clients // self.copies,
-            self.partition,
-            self.alpha,
-            self.fold,
-            self.shares,
-            edges=self.edges,
-            between=self.between,
-        )
+    @property
+    def dealing(self) -> NodeDealing:
+        """How the graph is dealt and split; clients that hold the same are one."""
+        return replace(super().dealing, clients=self.clients // self.copies)
 
 
 # --- wrong labels -----------------------------------------------------------------------------------------------------

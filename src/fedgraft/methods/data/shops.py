@@ -9,9 +9,9 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.data import ClientData, Clients
 from fedgraft.contracts.randomness import generator
-from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt, Proportion
+from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, OneOf, PositiveInt, Proportion
 from fedgraft.domains.ratings.dealing import deal
-from fedgraft.domains.ratings.shards import Ids, Ratings, RatingShard, check_partition
+from fedgraft.domains.ratings.shards import PARTITIONS, Ids, Ratings, RatingShard
 from fedgraft.domains.ratings.tables import OwnRatings
 from fedgraft.errors import require
 from fedgraft.wire.layouts import Array
@@ -69,12 +69,11 @@ class Shops(ClientData[RatingShard], OwnRatings):
     own: Proportion = 0.3
     taste: NonNegativeFloat = 0.8
     noise: NonNegativeFloat = 0.7
-    clients: int = 8
-    partition: str = "average"
+    clients: PositiveInt = 8
+    partition: Annotated[str, OneOf(PARTITIONS)] = "average"
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_partition("Shops", self.clients, self.partition)
         require(self.items >= self.categories, "Shops.items", f">= {self.categories} (categories)", self.items)
         n = self.clients
         larger = (

@@ -1,7 +1,7 @@
 """A made-up graph of papers, authors and venues, for demonstrations and tests."""
 
-from dataclasses import dataclass
-from typing import Annotated, ClassVar, Literal
+from dataclasses import dataclass, field
+from typing import Annotated, ClassVar
 
 import numpy as np
 from annotated_types import Ge, Interval
@@ -9,10 +9,11 @@ from numpy.typing import NDArray
 from scipy import sparse
 
 from fedgraft.contracts.data import Data
+from fedgraft.contracts.option_groups import Grouped
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.ranges import PositiveInt, Proportion
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.typed.partitions import TypedDealing
+from fedgraft.domains.typed.partitions import TypedPartition
 from fedgraft.domains.typed.shards import Ends, TypedGraph
 from fedgraft.errors import require
 
@@ -23,7 +24,7 @@ WRITERS = 3
 
 
 @dataclass(frozen=True)
-class TypedBlocks(Data[TypedGraph]):
+class TypedBlocks(Data[TypedGraph], Grouped):
     """A generator of one graph of papers, authors and venues to classify the papers of, cut over clients.
 
     Classes are communities of equal size: a paper has three authors (repeats count once) and a venue of its own class,
@@ -44,17 +45,12 @@ class TypedBlocks(Data[TypedGraph]):
             average, in [0, 20].
         noise: share of authors and venues drawn from all classes, in [0, 1]; with 1 metapaths tell nothing.
         sparse: whether features are a sparse matrix.
-        partition: "uniform", "dirichlet", "louvain" or "louvain_even", as of the data set `typed_sets`.
-        alpha: of "dirichlet", > 0.
-        others: who holds authors and venues: "shared" or "divided", likewise.
-        fold: which of five folds is the test set, 0..4.
-        shares: of training, validation and test papers: "60:20:20" or "64:16:20".
     """
 
     task: ClassVar[str] = "typed_node"
 
     papers: Annotated[int, Ge(5)] = 100
-    clients: int = 10
+    clients: PositiveInt = 10
     classes: int = 4
     authors: PositiveInt = 20
     venues: PositiveInt = 3
@@ -62,22 +58,17 @@ class TypedBlocks(Data[TypedGraph]):
     signal: Annotated[float, Interval(ge=0, le=WORDS)] = 4.0
     noise: Proportion = 0.3
     sparse: bool = False
-    partition: Literal["uniform", "dirichlet", "louvain", "louvain_even"] = "uniform"
-    alpha: float = 0.5
-    others: Literal["shared", "divided"] = "shared"
-    fold: int = 0
-    shares: Literal["60:20:20", "64:16:20"] = "60:20:20"
+    dealt_by: TypedPartition = field(default=TypedPartition(), kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._dealing()
         most = self.papers * self.clients // 5
         require(2 <= self.classes <= most, "TypedBlocks.classes", f"2..{most} (5 papers each)", self.classes)
         require(self.features >= self.classes, "TypedBlocks.features", f">= {self.classes}", self.features)
 
     def load(self, seed: int) -> list[TypedGraph]:
         """Load one shard per client; `seed` makes the graph as well as its partition and split."""
-        return self._dealing().deal(self.graph(seed), seed)
+        return self.dealt_by.dealing("TypedBlocks", self.clients).deal(self.graph(seed), seed)
 
     def graph(self, seed: int) -> TypedGraph:
         """Make the whole, before it is dealt, without a split."""
@@ -99,11 +90,6 @@ class TypedBlocks(Data[TypedGraph]):
                 ("paper", "venue"): self._joined(g, label, self.venues, 1),
             },
             metapaths=("paper-author-paper", "paper-venue-paper"),
-        )
-
-    def _dealing(self) -> TypedDealing:
-        return TypedDealing(
-            "TypedBlocks", self.clients, self.partition, self.alpha, self.fold, self.shares, self.others
         )
 
     def _joined(self, g: np.random.Generator, label: Indices, each: int, count: int) -> Ends:

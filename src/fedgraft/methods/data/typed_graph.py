@@ -1,7 +1,7 @@
 """Your own graph with nodes of several types, from CSV or Parquet files, DataFrames or PyG objects."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property, partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -12,17 +12,22 @@ from fedgraft.contracts.data import ANSWER, Purpose
 from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.edge_data.edge_columns import CarriedRows, Repeats
+from fedgraft.domains.edge_data.edge_columns import CarriedRows
 from fedgraft.domains.edge_data.graph_form import GraphForm
 from fedgraft.domains.edge_data.scaled_tables import ScaledTables
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.own_tables import LabelOptions, OwnTables, SplitOptions
+from fedgraft.domains.tables.own_tables import EdgeColumns, LabelOptions, OwnTables, Repeats, SplitOptions
 from fedgraft.domains.tables.reader import OWNER
 from fedgraft.domains.tables.schema import Names, Table, check_one_client, check_roles, check_said, renamed
 from fedgraft.domains.typed import shards
 from fedgraft.domains.typed.carried_edges import asked_links
-from fedgraft.domains.typed.features import structural_width, with_features
-from fedgraft.domains.typed.partitions import TypedDealing, induced_parts
+from fedgraft.domains.typed.partitions import (
+    TypedDealing,
+    TypedPartition,
+    induced_parts,
+    structural_width,
+    with_features,
+)
 from fedgraft.domains.typed.pyg_objects import collection_of, is_object, tables_of
 from fedgraft.domains.typed.tables import ASKED_CARRIED, BOTH, EDGES, NODES, read_typed_graph
 from fedgraft.errors import InputError
@@ -31,6 +36,33 @@ from fedgraft.wire.layouts import Array, Tree
 
 SHARES = 10
 """Clients, unless given or named by the data."""
+
+
+@dataclass(frozen=True)
+class TypedEdges(EdgeColumns):
+    """Options of undirected edges between nodes of two types.
+
+    Args:
+        duplicate_edges: of several edges of the same two nodes where they carry something: "last" (default) keeps
+            the last one by time, else by row; "sum" adds their numbers and weights (one each where there are none).
+    """
+
+    duplicate_edges: Literal["last", "sum"] = "last"
+
+    @property
+    def carries(self) -> bool:
+        """Whether edges carry something."""
+        return bool(self.edge_features or self.weight or self.time or self.duplicate_edges == "sum")
+
+    @property
+    def one_way(self) -> bool:
+        """Edges are undirected."""
+        return False
+
+    @property
+    def repeating(self) -> Repeats:
+        """What becomes of several edges of the same two nodes."""
+        return self.duplicate_edges
 
 
 @dataclass(frozen=True)
@@ -63,13 +95,7 @@ class TypedGraph(
         ends: columns of edges: the id of a node of the first type, and of one of the second.
         metapaths: that the graph suggests, such as "paper-author-paper"; none (default) = the shortest.
         clients: over how many nodes are dealt that name no client; 0 (default) = as many as the data name, or 10.
-        partition: how they are: "uniform", "dirichlet", "louvain" or "louvain_even", as of the data set `typed_sets`.
-        alpha: of "dirichlet", > 0.
-        others: who holds nodes of other types: "shared" or "divided", as of the data set `typed_sets`.
         fold: which of five folds is the test set where the data name no split, 0..4.
-        shares: of training, validation and test nodes there: "60:20:20" or "64:16:20".
-        duplicate_edges: of several edges of the same two nodes where they carry something: "last" (default) keeps
-            the last one by time, else by row; "sum" adds their numbers and weights (one each where there are none).
     """
 
     task: ClassVar[str] = "typed_node"
@@ -88,20 +114,15 @@ class TypedGraph(
     ends: tuple[str, str] = ("source", "target")
     metapaths: tuple[str, ...] = ()
     clients: NonNegativeInt = 0
-    partition: Literal["uniform", "dirichlet", "louvain", "louvain_even"] = "uniform"
-    alpha: float = 0.5
-    others: Literal["shared", "divided"] = "shared"
-    fold: int = 0
-    shares: Literal["60:20:20", "64:16:20"] = "60:20:20"
-    duplicate_edges: Literal["last", "sum"] = "last"
+    dealt_by: TypedPartition = field(default=TypedPartition(), kw_only=True)
+    edge_columns: TypedEdges = field(default=TypedEdges(), kw_only=True)
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        self._dealing()
         NODES.check("TypedGraph", self.names(), only=("node", "label", "client", "split", "features"))
         read = [("ends", column) for column in self.ends]
         read += [("edge_features", column) for column in self.edge_names or ()]
-        read += [(option, column) for option in ("weight", "time") if (column := getattr(self, option))]
+        read += [(option, column) for option in ("weight", "time") if (column := getattr(self.edge_columns, option))]
         check_roles("TypedGraph", read)
         self._check_given("nodes", self.nodes)
         if is_object(self.nodes):
@@ -139,21 +160,6 @@ class TypedGraph(
     def names(self, **renamed: Any) -> Names:
         """Return {role: name} of the columns; the option `ends` names two of them."""
         return super().names(**{**dict(zip(BOTH, self.ends, strict=True)), "edge_features": self.edge_names, **renamed})
-
-    @property
-    def carries(self) -> bool:
-        """Whether edges carry something."""
-        return bool(self.edge_features or self.weight or self.time or self.duplicate_edges == "sum")
-
-    @property
-    def one_way(self) -> bool:
-        """Edges are undirected."""
-        return False
-
-    @property
-    def repeating(self) -> Repeats:
-        """What becomes of several edges of the same two nodes."""
-        return self.duplicate_edges
 
     def owners(self, collection: Collection[shards.TypedGraph], seed: int) -> tuple[Array, int]:
         """Return the number of each node's client, [nodes], and how many clients there are."""
@@ -221,7 +227,7 @@ class TypedGraph(
         if not parts:
             owner, clients = self.owners(collection, seed)
             names = [str(client) for client in range(clients)]
-            parts = tuple(induced_parts(collection.whole, owner, names, self.others, seed))
+            parts = tuple(induced_parts(collection.whole, owner, names, self.dealt_by.others, seed))
         return [edges.take(part.carried.number) for part in parts if part.carried is not None]
 
     def with_edges(self, collection: Collection[shards.TypedGraph]) -> Collection[shards.TypedGraph]:
@@ -278,8 +284,7 @@ class TypedGraph(
         return GraphForm(owner, self.names(), na_labels=self.unknowns, reader=self.edge_reader())
 
     def _dealing(self) -> TypedDealing:
-        clients = self.clients or SHARES
-        return TypedDealing("TypedGraph", clients, self.partition, self.alpha, self.fold, self.shares, self.others)
+        return self.dealt_by.dealing("TypedGraph", self.clients or SHARES)
 
     def _check_given(self, option: str, given: Any) -> None:
         """Raise `InputError` for what is no table, and no PyG object."""

@@ -1,23 +1,23 @@
 """Eight published graphs of several types of nodes, cut over clients."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar
 
 import pandas as pd
 
 from fedgraft.contracts.data import Data
-from fedgraft.contracts.ranges import OneOf
-from fedgraft.domains.typed.features import with_features
-from fedgraft.domains.typed.partitions import TypedDealing
+from fedgraft.contracts.option_groups import Grouped
+from fedgraft.contracts.ranges import OneOf, PositiveInt
+from fedgraft.domains.typed.partitions import TypedPartition, with_features
 from fedgraft.domains.typed.published_sets import SETS, read_set
 from fedgraft.domains.typed.shards import TypedGraph
 from fedgraft.tables.table_files import Given
 
 
 @dataclass(frozen=True)
-class TypedSets(Data[TypedGraph]):
+class TypedSets(Data[TypedGraph], Grouped):
     """Classification of the nodes of one type in a published graph of several types, cut over clients.
 
     Source: Wang et al., "HeCo", KDD 2021 (acm, dblp, aminer, freebase, as its authors published them); Hu et al.,
@@ -33,34 +33,18 @@ class TypedSets(Data[TypedGraph]):
         root: the set's folder, or one above it: DIR, DIR/HeCo or DIR/HeCo/acm.
         set: acm, dblp, aminer, freebase, yelp, academic, imdb or imdb_nshe.
         clients: over how many the target nodes are dealt, >= 1; 10, 20 and 30 in RAFHGL.
-        partition: of target nodes: "uniform", at random in equal numbers; "dirichlet", class by class in drawn
-            proportions, at least five nodes with a label a client, those without a label at random; "louvain", by
-            communities of the nodes of all types; or "louvain_even", by those, cut so that clients are about equal.
-        alpha: of the Dirichlet distribution, > 0; smaller is more uneven; 0.5 in RAFHGL.
-        others: who holds nodes of other types: "shared", every client that reaches them from its target nodes without
-            passing another client's; or "divided", one client at random as in RAFHGL, which breaks most metapaths.
-        fold: which of five folds is the test set, 0..4.
-        shares: of training, validation and test nodes: "60:20:20" or "64:16:20".
     """
 
     task: ClassVar[str] = "typed_node"
 
     root: Path
     set: Annotated[str, OneOf(SETS)] = "acm"
-    clients: int = 20
-    partition: Literal["uniform", "dirichlet", "louvain", "louvain_even"] = "uniform"
-    alpha: float = 0.5
-    others: Literal["shared", "divided"] = "shared"
-    fold: int = 0
-    shares: Literal["60:20:20", "64:16:20"] = "60:20:20"
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self._dealing()
+    clients: PositiveInt = 20
+    dealt_by: TypedPartition = field(default=TypedPartition(), kw_only=True)
 
     def load(self, seed: int) -> list[TypedGraph]:
         """Load one shard per client, dealt and split by `seed`."""
-        parts = self._dealing().deal(read_set(Path(self.root), self.set), seed)
+        parts = self.dealt_by.dealing("TypedSets", self.clients).deal(read_set(Path(self.root), self.set), seed)
         return [with_features(part) for part in parts]
 
     def questions(
@@ -69,6 +53,3 @@ class TypedSets(Data[TypedGraph]):
         """Return the tables, and one that says so where features are made of what a client holds."""
         made = {} if SETS[self.set].has_features else {"features": pd.DataFrame({"name": []}, dtype=object)}
         return {**tables, **made}
-
-    def _dealing(self) -> TypedDealing:
-        return TypedDealing("TypedSets", self.clients, self.partition, self.alpha, self.fold, self.shares, self.others)

@@ -25,8 +25,3 @@ class WindowedHalo(ExchangeOfEdges):
     states: bool = True
     history: bool = True
     encrypted_rows: bool = False
-
-    @property
-    def neighbours(self) -> int:  # type: ignore[override]
-        """All."""
-        return 0

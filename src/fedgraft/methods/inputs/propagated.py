@@ -44,6 +44,11 @@ class Propagated(Inputs):
         return self.propagate
 
     @property
+    def raw(self) -> bool:
+        """True without hops."""
+        return not self.propagate
+
+    @property
     def attends(self) -> bool:
         """True where hops are weighted."""
         return self.propagate > 0 and self.hop_pooling == "attention"
@@ -61,6 +66,8 @@ class Propagated(Inputs):
 
     def together(self, features: Features, paths: Sequence[Sequence[Features]]) -> Features:
         """Return rows [nodes, `blocks` x f]."""
+        if not paths:
+            return features
         if self.hop_pooling == "last":
             return side_by_side([hops[-1] for hops in paths])
         if self.hop_pooling == "mean":

@@ -17,3 +17,8 @@ class RawFeatures(OwnInputs):
     """
 
     scale: Annotated[float, Ge(0), "0 = as they are"] = 0.0
+
+    @property
+    def raw(self) -> bool:
+        """True."""
+        return True

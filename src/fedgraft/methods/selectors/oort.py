@@ -16,6 +16,10 @@ from fedgraft.contracts.selector import SCORE
 from fedgraft.errors import require
 from fedgraft.methods.cohorts import affordable, first_falling, reachable, size, weighted_order
 
+STEP, FLAT, SHARP = 5.0, 0.1, 5.0
+"""Of the pacer, as in the code: percentage points by which it moves, the relative change of utility between windows up
+to which it relaxes, and the one from which it tightens."""
+
 
 class OortState(TypedDict):
     """State of Oort between rounds."""
@@ -57,9 +61,6 @@ class Oort(Selector[OortState]):
         alpha: power of the penalty on slow clients, >= 0; 2 (paper).
         percentile: of all clients' seconds, is the round time preferred at first, in (0, 100]; 30 (code).
         pacer_rounds: W, rounds per window of the pacer, >= 1; 20 (paper, code).
-        pacer_step: percentage points by which the pacer moves `percentile`, in [0, 100]; 5 (code).
-        pacer_flat: relative change of utility between windows up to which the pacer relaxes, >= 0; 0.1 (code).
-        pacer_sharp: relative change from which it tightens, > pacer_flat; 5 (code).
         clip: utilities are clipped at this share of their ranking, in (0, 1]; 0.95 (paper; code 0.9).
         staleness: weight of the bonus sqrt(staleness ln R / last round), >= 0; 0.1 (paper, code).
         blacklist: more selections than this exclude a client, >= 0; 10 (paper); 0 never does (the code's default).
@@ -87,9 +88,6 @@ class Oort(Selector[OortState]):
     alpha: NonNegativeFloat = 2.0
     percentile: Annotated[float, Interval(gt=0, le=100)] = 30.0
     pacer_rounds: PositiveInt = 20
-    pacer_step: Annotated[float, Interval(ge=0, le=100)] = 5.0
-    pacer_flat: NonNegativeFloat = 0.1
-    pacer_sharp: float = 5.0
     clip: PositiveProportion = 0.95
     staleness: NonNegativeFloat = 0.1
     blacklist: NonNegativeInt = 10
@@ -100,8 +98,6 @@ class Oort(Selector[OortState]):
         super().__post_init__()
         below = f"in [0, {self.epsilon}], up to epsilon"
         require(0 <= self.epsilon_min <= self.epsilon, "Oort.epsilon_min", below, self.epsilon_min)
-        above = f"greater than pacer_flat, {self.pacer_flat}"
-        require(self.pacer_sharp > self.pacer_flat, "Oort.pacer_sharp", above, self.pacer_sharp)
 
     def init(self, view: View) -> OortState:
         """Return the first state: nobody tried."""
@@ -178,10 +174,10 @@ class Oort(Selector[OortState]):
         if round < 2 * window or round % window:
             return percentile
         before, now = float(history[:window].sum()), float(history[window:].sum())
-        if abs(now - before) <= self.pacer_flat * before:
-            return min(percentile + self.pacer_step, 100.0)
-        if abs(now - before) >= self.pacer_sharp * before:
-            return max(percentile - self.pacer_step, min(self.pacer_step, percentile))
+        if abs(now - before) <= FLAT * before:
+            return min(percentile + STEP, 100.0)
+        if abs(now - before) >= SHARP * before:
+            return max(percentile - STEP, min(STEP, percentile))
         return percentile
 
     def _blacklisted(self, state: OortState) -> NDArray[np.bool_]:

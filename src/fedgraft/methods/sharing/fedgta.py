@@ -114,10 +114,6 @@ class FedGTA(
         """Return the client's model."""
         return state["models"][group]
 
-    def downloads(self, model: Layout) -> Layout:
-        """Return the model alone."""
-        return model
-
     def uploads(self, model: Layout) -> Layout:
         """Return the model, H and moments."""
         count = sum(map(len, self._orders)) * self.classes

@@ -24,7 +24,7 @@ from fedgraft.wire.layouts import Arrays, Layout, Spec, Tree
 
 RESPONSE = "response"
 """Name by which what a client's model makes of the random graph travels."""
-MASK, WEIGHT = ".mask", ".weight"
+MASK = ".mask"
 """Ends of the names of a mask, and of the weights that it is of."""
 EVERYBODY = 0
 """The group of the clients that have no model of their own yet; client k's own is k + 1."""
@@ -77,7 +77,6 @@ class FedPUB(
         sparsity: l1, >= 0.
         pull: l2, >= 0.
         threshold: below which an entry of a mask becomes 0, >= 0; 1e-3 (code).
-        masked: whether theta * mu is sent; the code sends theta.
         width: of h_i; 0 = as the task has it.
 
     State:
@@ -97,7 +96,6 @@ class FedPUB(
     sparsity: NonNegativeFloat = 1e-5
     pull: NonNegativeFloat = 0.05
     threshold: NonNegativeFloat = 1e-3
-    masked: bool = False
     width: NonNegativeInt = 0
 
     def fitted(self, facts: TaskFacts) -> Self:
@@ -123,10 +121,6 @@ class FedPUB(
         own = state["personal"][group - 1] if group != EVERYBODY else None
         return state["model"] if own is None else own
 
-    def downloads(self, model: Layout) -> Layout:
-        """The model."""
-        return model
-
     def uploads(self, model: Layout) -> Layout:
         """The update, and the response."""
         return Layout((*model, Spec(RESPONSE, "float32", (self.width,), "update")))
@@ -148,8 +142,7 @@ class FedPUB(
         if masks:
             trainer.load(masks)
         own = {name: trained[name] for name in received}
-        sent = {name: self._sent(name, array, masks) - received[name] for name, array in own.items()}
-        return {**sent, RESPONSE: trainer.respond()}, {"model": dict(own)}
+        return {**{name: own[name] - received[name] for name in own}, RESPONSE: trainer.respond()}, {"model": dict(own)}
 
     def personalise(self, received: Arrays, memory: Tree) -> Arrays:
         """Return theta as trained last; of a client that has not trained yet, what it received."""
@@ -172,11 +165,6 @@ class FedPUB(
     def _cut(self, mask: NDArray[np.float32]) -> NDArray[np.float32]:
         """A mask, less 1 as the model has it, with 0 for what is below the threshold."""
         return np.where(np.abs(1 + mask) < self.threshold, np.float32(-1), mask)
-
-    def _sent(self, name: str, array: NDArray[np.float32], masks: Arrays) -> NDArray[np.float32]:
-        """What is sent of an array, weights as masked."""
-        mask = masks.get(name.removesuffix(WEIGHT) + MASK) if self.masked and name.endswith(WEIGHT) else None
-        return array if mask is None else array * (1 + mask)
 
 
 def cosines(rows: NDArray[np.float32]) -> NDArray[np.float64]:

@@ -152,10 +152,6 @@ class FedTAD(MovableSharing[State]):
         """Return the global model."""
         return state["model"]
 
-    def downloads(self, model: Layout) -> Layout:
-        """Return the model alone."""
-        return model
-
     def uploads(self, model: Layout) -> Layout:
         """Return the model and a number for each class."""
         return Layout((*model.specs, Spec(RELIABILITY, "float32", (self.classes,), "class_counts")))

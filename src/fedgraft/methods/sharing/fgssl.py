@@ -14,6 +14,9 @@ from fedgraft.contracts.ranges import NonNegativeFloat, PositiveFloat, ProperFra
 from fedgraft.methods.one_model import OneModel
 from fedgraft.wire.layouts import Arrays, Tree
 
+GLOBAL = Augmentation(0.3, 0.3)
+"""Shares of edges and of columns of features that the view of the received model lacks (the authors' code)."""
+
 
 @dataclass(frozen=True)
 class FGSSL(OneModel):
@@ -42,8 +45,6 @@ class FGSSL(OneModel):
         omega: temperature of the distillation, > 0.
         edges: share of edges left out of the view of the model that trains, in [0, 1).
         features: share of its columns of features that are 0, in [0, 1).
-        global_edges: share of edges left out of the view of the received model, in [0, 1).
-        global_features: share of its columns of features that are 0, in [0, 1).
 
     State:
         model: the model's arrays.
@@ -60,8 +61,6 @@ class FGSSL(OneModel):
     omega: PositiveFloat = 0.5
     edges: ProperFraction = 0.8
     features: ProperFraction = 0.5
-    global_edges: ProperFraction = 0.3
-    global_features: ProperFraction = 0.3
 
     def local_update(self, trainer: Trainer, received: Arrays, memory: Tree) -> tuple[Arrays, Tree]:
         """Steps with both terms; the difference."""
@@ -76,7 +75,7 @@ class FGSSL(OneModel):
     def _term(self, trainer: Trainer) -> Callable[[Tensor], Tensor]:
         """Return both terms of a step, given z of all nodes."""
         labels = torch.from_numpy(trainer.observe().labels)
-        seen = trainer.structure(Augmentation(self.global_edges, self.global_features))
+        seen = trainer.structure(GLOBAL)
         hidden, examples, edges = (torch.from_numpy(each) for each in seen)
         alike, anchors, likeness = labels[:, None] == labels, hidden[examples], shares(hidden, edges, self.omega)
 

@@ -59,7 +59,6 @@ class GCFL(MovableSharing[State], PersonalSharing[State]):
         after: no split in this many rounds at the start, >= 0; 20 (code).
         series: whether sequences of norms tell clients apart (GCFL+).
         length: norms in a sequence, >= 2; 5 (code, "molecules"; 5 or 10). Sequences start anew after a split.
-        standardise: whether sequences are divided by their standard deviation; no (code's default).
 
     State:
         models: list of the clusters' arrays; clusters: int64 [N]; latest: list [N] of float32 [d] or None; norms: list
@@ -75,7 +74,6 @@ class GCFL(MovableSharing[State], PersonalSharing[State]):
     after: NonNegativeInt = 20
     series: bool = False
     length: Annotated[int, Ge(2)] = 5
-    standardise: bool = False
 
     def init(self, model: Arrays, clients: int) -> State:
         """One cluster, the drawn model."""
@@ -144,7 +142,7 @@ class GCFL(MovableSharing[State], PersonalSharing[State]):
         elif min(len(norms[client]) for client in clients) < self.length:
             return []
         else:
-            distances = _warped_distances(np.stack([norms[client] for client in clients]), self.standardise)
+            distances = _warped_distances(np.stack([norms[client] for client in clients]))
             ties = distances.max() - distances
         side = {clients[place] for place in _minimum_cut(ties)}
         return [client for client in clients if (client in side) != (clients[0] in side)]
@@ -163,14 +161,11 @@ def _cosines(vectors: Doubles) -> Doubles:
     return np.asarray(np.clip(units @ units.T, -1.0, 1.0))
 
 
-def _warped_distances(sequences: Doubles, standardise: bool) -> Doubles:
+def _warped_distances(sequences: Doubles) -> Doubles:
     """Return distances of all pairs of sequences [n, length] under dynamic time warping, [n, n].
 
     The root of the least sum of squared differences over all ways to walk through both, one step in one or in both.
     """
-    if standardise:
-        spread = sequences.std(axis=1, keepdims=True)
-        sequences = sequences / np.where(spread > 0, spread, 1.0)
     count, length = sequences.shape
     # least[j][a, b]: of a up to where the outer loop is and of b up to j - 1; nothing may start in the middle.
     least = [np.zeros((count, count)), *(np.full((count, count), np.inf) for _ in range(length))]

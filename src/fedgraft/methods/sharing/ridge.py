@@ -135,10 +135,6 @@ class Ridge(SilentSharing[State]):
         """The global model."""
         return state["model"]
 
-    def downloads(self, model: Layout) -> Layout:
-        """The model."""
-        return model
-
     def uploads(self, model: Layout) -> Layout:
         """Sums, and no update."""
         outputs, columns = self._model.outputs, self._columns + 1

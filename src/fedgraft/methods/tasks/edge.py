@@ -11,10 +11,15 @@ from annotated_types import Ge
 from torch import Tensor, nn
 
 from fedgraft.contracts import (
+    SCORED_SPLITS,
+    SPLITS,
     Batch,
     ClassObjective,
     ExchangeOfEdges,
+    Indices,
+    LayeredEncoder,
     NumberObjective,
+    OwnAnswers,
     OwnInputs,
     Questions,
     SilentExchange,
@@ -22,24 +27,22 @@ from fedgraft.contracts import (
     part,
 )
 from fedgraft.contracts.abilities import Classified, PlainModel, PooledTask, PredictingTask
-from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
-from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
-from fedgraft.domains.edges.client_edges import EdgeData
-from fedgraft.domains.edges.edge_reader import plain_edges
 from fedgraft.domains.edges.exchange import EdgeExchange, alone
 from fedgraft.domains.edges.history import history_width
-from fedgraft.domains.edges.model import EdgeModel
+from fedgraft.domains.edges.model import EdgeData, EdgeModel, plain_edges
 from fedgraft.domains.edges.queries import EdgeQuery, split_edges_asked, with_asked
 from fedgraft.domains.edges.shards import EdgeShard, merge_edges
-from fedgraft.domains.edges.unrolled import COUNTS
 from fedgraft.domains.labelled.labels_of_data import LabelsOfData
 from fedgraft.domains.labels.class_weights import shares_of, weighted
 from fedgraft.domains.labels.known import groups_of
-from fedgraft.domains.labels.shared_unit import training_labels, unit_in
+from fedgraft.domains.labels.numbers import training_labels, unit_in
+from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
+from fedgraft.domains.labels.smoothing import Apart
 from fedgraft.domains.nodes.task.node_reader import ReadFeatures
 from fedgraft.domains.publications import Published
 from fedgraft.errors import require
+from fedgraft.methods.answers.prior_shift import PriorShift
 from fedgraft.methods.exchanges.windowed_halo import WindowedHalo
 from fedgraft.methods.inputs.raw_features import RawFeatures
 from fedgraft.methods.losses.cross_entropy import CrossEntropy
@@ -80,6 +83,7 @@ class Edge(
         exchange: what clients tell each other of nodes and edges; the recipe's [exchange].
         objective: what training makes small; the recipe's [loss]. Where labels are numbers the default, a loss of
             classes, stands for half the squared error.
+        answering: what is made of answers that are classes; the recipe's [answers].
         windows: parts of the training edges, >= 2.
         readout: width of the perceptron's hidden layer, >= 1; ours.
         class_names: of the classes; taken from the data.
@@ -101,6 +105,7 @@ class Edge(
     inputs: OwnInputs = RawFeatures()
     exchange: ExchangeOfEdges | SilentExchange = WindowedHalo()
     objective: ClassObjective | NumberObjective = field(default=CrossEntropy(), kw_only=True)
+    answering: OwnAnswers = PriorShift()
     features: NonNegativeInt = 0
     edge_features: NonNegativeInt = 0
     edge_weights: bool = False
@@ -124,13 +129,19 @@ class Edge(
             self.encoder,
             self.windows,
             self.exchange,
-            self.inputs.scale,
+            self.inputs,
             self.features,
             self.edge_features,
             self.edge_weights,
             self.sparse,
             self.losses_of,
         )
+
+    @part
+    def smoothed(self) -> SmoothedAnswers:
+        """How answers are bettered after training; numbers are left alone."""
+        answering = self.answering if self.class_names else PriorShift()
+        return SmoothedAnswers(self.labels, self.scored, _answered, answering, len(self.class_names))
 
     @property
     def published(self) -> tuple[Published, ...]:
@@ -180,7 +191,7 @@ class Edge(
 
     def model(self, g: torch.Generator, variant: Hashable = None) -> nn.Module:
         """Return a model, the same for all clients."""
-        features, messages = self.features + COUNTS, self.edge_features
+        features, messages = self.exchanged.input_width, self.edge_features
         columns = self.columns + history_width(messages)
         return EdgeModel(
             self.encoder, features, messages, columns, self.readout, self.labels.width, self.objective.dropout, g
@@ -207,6 +218,12 @@ class Edge(
             split: self.labels.sums_of([(outputs, data.label[data.rows[split]])], data.unit)
             for split, outputs in told.items()
         }
+
+    def scored(self, model: nn.Module, data: EdgeData) -> Array:
+        """Return probabilities of all own edges, float32 [n, classes]."""
+        assert isinstance(model, EdgeModel), "edges have no ensembles"
+        with torch.no_grad():
+            return data.outputs(model, data.states(model), np.arange(len(data.label))).softmax(1).numpy(force=True)
 
     def represent(self, model: nn.Module, data: EdgeData) -> tuple[Array, Array] | None:
         """What the last layer reads, [test edges, readout], and their classes or in which fifth their numbers are."""
@@ -239,8 +256,11 @@ class Edge(
         data = self.prepare(with_asked(shard, asked), shared)
         self.exchanged.remember(data, shard.graph.own, remembered.get("states"))
         rows = shard.ends.shape[1] + np.arange(asked.ends.shape[1])
-        with torch.no_grad():
-            outputs = data.outputs(model, data.states(model), rows).cpu()
+        if self.smoothed.hops:
+            outputs = torch.from_numpy(self.smoothed.as_remembered(model, data, remembered)[rows]).log()
+        else:
+            with torch.no_grad():
+                outputs = data.outputs(model, data.states(model), rows).cpu()
         return {
             "source": asked.ids[0],
             "target": asked.ids[1],
@@ -251,10 +271,8 @@ class Edge(
         self, model: nn.Module, shard: EdgeShard, data: EdgeData, remembered: Mapping[str, Any]
     ) -> Classified:
         """The likeliest classes of the test edges, each told by the edges before it."""
-        assert isinstance(model, EdgeModel), "edges have no ensembles"
         test = data.rows["test"]
-        with torch.no_grad():
-            shares = data.outputs(model, data.states(model), test).softmax(1).numpy(force=True)
+        shares = self.smoothed.as_remembered(model, data, remembered)[test]
         return Classified(shard.classes, shard.label[test], shares.argmax(1), shares)
 
     def plain(self, model: nn.Module, shard: EdgeShard | None, shared: Arrays) -> PlainModel:
@@ -263,3 +281,8 @@ class Edge(
         read, widths = ReadFeatures.of(self.features, self.inputs), (self.edge_features, self.columns)
         unit = None if self.class_names else unit_in(shared)
         return plain_edges(model, self.encoder, self.class_names, read, widths, self.edge_weights, unit)
+
+
+def _answered(data: EdgeData) -> Apart:
+    """A client's own edges, each by itself."""
+    return Apart(data.label.numpy(), data.rows)

@@ -9,23 +9,33 @@ import numpy as np
 import torch
 from torch import nn
 
-from fedgraft.contracts import ClassObjective, ClassShares, Observations, OwnAnswers, part
+from fedgraft.contracts import (
+    SCORED_SPLITS,
+    SPLITS,
+    ClassObjective,
+    ClassShares,
+    Indices,
+    Labels,
+    Observations,
+    OwnAnswers,
+    OwnInputs,
+    Singles,
+    part,
+)
 from fedgraft.contracts.abilities import Classified, ObservedTask, PlainModel
-from fedgraft.contracts.labels import Labels
-from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Indices
 from fedgraft.domains.graphs.clipped_graphs import ClippedGraphs
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
 from fedgraft.domains.graphs.model import width_of
 from fedgraft.domains.graphs.shards import GraphShard
-from fedgraft.domains.labels.audited import AuditedClasses
 from fedgraft.domains.labels.class_weights import counts_of, own_weights
-from fedgraft.domains.labels.classes import PROFILE, Classes, profile_of
+from fedgraft.domains.labels.classes import PROFILE, AuditedClasses, Classes, profile_of
 from fedgraft.domains.labels.metric_choice import MetricByData
 from fedgraft.domains.labels.metric_classes import MetricClasses
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
-from fedgraft.domains.labels.smoothing import Apart, Singles
+from fedgraft.domains.labels.smoothing import Apart
 from fedgraft.errors import require
 from fedgraft.methods.answers.prior_shift import PriorShift
+from fedgraft.methods.inputs.raw_features import RawFeatures
 from fedgraft.methods.losses.cross_entropy import CrossEntropy
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
@@ -53,6 +63,7 @@ class Graph(
     Differs: the papers do not say what their input layers and heads look like.
 
     Args:
+        inputs: what is read of nodes' attributes; the recipe's [inputs].
         objective: what training makes small; the recipe's [loss].
         answering: what is made of answers; the recipe's [answers]. Heads are the client's own, so that there is little
             to gain.
@@ -69,12 +80,9 @@ class Graph(
         class_names: names of the classes where all clients have the same; taken from the data.
         wl: steps of Weisfeiler-Lehman colours whose counts the model sees beside the convolutions, >= 0; 0 = none.
         wl_width: buckets that colours are hashed into, >= 1.
-        wl_root: whether counts are replaced by their square roots.
         wl_scale: length of a graph's vector of counts, > 0 (ours).
-        wl_into: what counts go into: the "answer" (a linear head of their own, probabilities are averaged), "logits" or
-            "hidden" (added there).
-        wl_shared: whether the layer that reads counts travels; only "hidden", as classes are the client's own, or where
-            counts are all that is read, and all clients have the same classes.
+        wl_shared: whether the layer that reads counts travels; only where counts are all that is read, and all clients
+            have the same classes.
         edge_features: numbers that an edge carries; 0 = as the data have.
         edge_weights: whether edges have weights; taken from the data.
     """
@@ -82,6 +90,7 @@ class Graph(
     profile: ClassVar[frozenset[str]] = PROFILE
 
     objective: ClassObjective = CrossEntropy()
+    inputs: OwnInputs = RawFeatures()
     answering: OwnAnswers = PriorShift()
     judged: str = ""
     positive_class: str = ""
@@ -147,7 +156,7 @@ class Graph(
     ) -> dict[str, Array]:
         """The likeliest class of each graph, and how likely the model takes it, and each class, to be."""
         outputs, then = self.outputs_of(model, asked), remembered.get("smoothing", {}).get("answers")
-        if self.answering.class_prior and then is not None:
+        if self.smoothed.hops and then is not None:
             known = _in_order({split: [shard.label[shard.rows(split)]] for split in SPLITS})
             every = np.concatenate([then, outputs.softmax(1).numpy()])
             outputs = torch.from_numpy(self.smoothed.shifted(known, every, remembered)[len(then) :]).log()

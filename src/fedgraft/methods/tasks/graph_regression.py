@@ -6,13 +6,13 @@ from typing import cast
 
 from torch import nn
 
-from fedgraft.contracts import NumberObjective
-from fedgraft.contracts.abilities.plain import PlainModel
-from fedgraft.contracts.labels import Labels
+from fedgraft.contracts import Labels, NumberObjective, OwnInputs
+from fedgraft.contracts.abilities import PlainModel
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.labels.metric_choice import MetricByData
 from fedgraft.domains.labels.numbers import Numbers
+from fedgraft.methods.inputs.raw_features import RawFeatures
 from fedgraft.methods.losses.squared_error import SquaredError
 from fedgraft.wire.layouts import Arrays
 
@@ -33,6 +33,7 @@ class GraphRegression(MetricByData[GraphShard, GraphData], GraphTask):
 
     Args:
         encoder: the convolutions; the recipe's [model].
+        inputs: what is read of nodes' attributes; the recipe's [inputs].
         objective: what training makes small; the recipe's [loss].
         judged: what a model is chosen by and told as, "rmse", "mae" or "r2"; taken from evaluation.metric.
         normalise: "batch" or "nothing", behind every convolution.
@@ -42,16 +43,14 @@ class GraphRegression(MetricByData[GraphShard, GraphData], GraphTask):
         degrees: largest degree that places are told by, >= 1.
         wl: steps of Weisfeiler-Lehman colours whose counts the model sees beside the convolutions, >= 0; 0 = none.
         wl_width: buckets that colours are hashed into, >= 1.
-        wl_root: whether counts are replaced by their square roots.
         wl_scale: length of a graph's vector of counts, > 0.
-        wl_into: what counts go into: the "answer" (a linear head of their own, both numbers are averaged), "logits"
-            (added to the network's number) or "hidden".
-        wl_shared: whether the layer that reads counts travels; only "hidden".
+        wl_shared: whether the layer that reads counts travels; only where counts are all that is read.
         edge_features: numbers that an edge carries; 0 = as the data have.
         edge_weights: whether edges have weights; taken from the data.
     """
 
     objective: NumberObjective = SquaredError()
+    inputs: OwnInputs = RawFeatures()
     judged: str = ""
 
     @cached_property

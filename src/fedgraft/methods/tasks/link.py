@@ -11,26 +11,32 @@ import torch
 from annotated_types import Interval
 from torch import Tensor, nn
 
-from fedgraft.contracts import Batch, Inputs, PairObjective, Questions, SilentExchange, Sums, Task
+from fedgraft.contracts import (
+    SCORED_SPLITS,
+    Batch,
+    Chance,
+    Inputs,
+    LayeredEncoder,
+    NetworkEncoder,
+    PairObjective,
+    Questions,
+    SilentExchange,
+    Sums,
+    Task,
+)
 from fedgraft.contracts.abilities import PlainModel, PooledTask, PredictingTask
-from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
-from fedgraft.contracts.task import Chance
-from fedgraft.contracts.values import SCORED_SPLITS
-from fedgraft.domains.edge_data.edge_notes import carried_by, unread
-from fedgraft.domains.edge_data.read_edges import ReadEdges
+from fedgraft.domains.edge_data.read_edges import ReadEdges, carried_by, unread
 from fedgraft.domains.links import metrics
-from fedgraft.domains.links.client_links import LinkData
-from fedgraft.domains.links.link_reader import plain_links
-from fedgraft.domains.links.model import LinkModel
+from fedgraft.domains.links.model import LinkData, LinkModel, plain_links
 from fedgraft.domains.links.queries import PairQuery, split_pairs_asked
 from fedgraft.domains.links.shards import LinkShard, hold_out, merge_links, whole
 from fedgraft.domains.nodes.base.memory_check import check_inputs
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.queries import with_new_nodes
 from fedgraft.domains.nodes.task.node_reader import ReadFeatures
-from fedgraft.domains.nodes.training.hop_attention import attention_of
 from fedgraft.domains.nodes.training.model import NodeModel
+from fedgraft.domains.nodes.training.smoothed_inputs import attention_of
 from fedgraft.domains.notes import tell
 from fedgraft.errors import InputError, require
 from fedgraft.methods.exchanges.no_exchange import NoExchange

@@ -9,16 +9,26 @@ import torch
 from annotated_types import Interval
 from torch import Tensor, nn
 
-from fedgraft.contracts import Answers, Batch, ClassObjective, ExchangeOfNodes, Inputs, SilentExchange, Sums, part
+from fedgraft.contracts import (
+    SCORED_SPLITS,
+    Answers,
+    Batch,
+    ClassObjective,
+    ExchangeOfNodes,
+    Inputs,
+    LayeredEncoder,
+    Linear,
+    Loss,
+    LossesAndBackward,
+    NetworkEncoder,
+    SilentExchange,
+    Sums,
+    part,
+)
 from fedgraft.contracts.abilities import PlainModel
-from fedgraft.contracts.abilities.linear import Linear
-from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
-from fedgraft.contracts.task import Loss, LossesAndBackward
-from fedgraft.contracts.values import SCORED_SPLITS
-from fedgraft.domains.labels.audited import AuditedClasses
 from fedgraft.domains.labels.class_weights import BALANCED, WEIGHTS, PublishedCounts, shares_of, weights_of
-from fedgraft.domains.labels.classes import PROFILE, CountedClasses, profile_of
+from fedgraft.domains.labels.classes import PROFILE, AuditedClasses, CountedClasses, profile_of
 from fedgraft.domains.labels.metric_classes import MetricClasses
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
 from fedgraft.domains.nodes.base.memory_check import check_matrices
@@ -34,11 +44,10 @@ from fedgraft.domains.nodes.task.node_reader import plain_nodes
 from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.task.synthetic_nodes import SyntheticNodes
 from fedgraft.domains.nodes.task.views import NodeViews
-from fedgraft.domains.nodes.training.client_graph import NodeData
-from fedgraft.domains.nodes.training.losses import by_hand, losses_of, losses_with_back
+from fedgraft.domains.nodes.training.client_graph import NodeData, by_hand, losses_of, losses_with_back
 from fedgraft.domains.nodes.training.mended_graph import Mending
 from fedgraft.domains.nodes.training.model import NodeModel, network_of_nodes
-from fedgraft.domains.nodes.training.neighbours import Neighbours
+from fedgraft.domains.nodes.training.neighbour_sums import Neighbours
 from fedgraft.domains.publications import Published
 from fedgraft.errors import InputError, require
 from fedgraft.methods.answers.smoothed import Smoothed
@@ -208,7 +217,7 @@ class Node(NodeTask):
         """
         if not isinstance(self.encoder, LayeredEncoder):
             return frozenset()
-        alone = not (self.exchange.features or self.exchange.states or self.inputs.hops)
+        alone = self.inputs.raw and not (self.exchange.features or self.exchange.states)
         refines = not (self.exchange.states or self.inputs.sums_neighbours)
         return frozenset({"mask"} | ({"refinement"} if refines else set()) | ({"generator"} if alone else set()))
 
@@ -238,7 +247,9 @@ class Node(NodeTask):
         data.shares = shares_of(self.objective, shard, self.classes)
         data.weights = weights_of(self.objective.class_weights, shard, shared, self.class_names, self.classes)
         if self.smoothed.hops:
-            data.neighbours = Neighbours(shard, data.features.first(data.own) if self.answering.local_fit else None)
+            data.neighbours = Neighbours(
+                shard, data.features.first(data.own) if self.smoothed.ways.reads_inputs else None
+            )
         for each in self.extensions:
             each.prepare(data, shard, self.seen(shard), told)
         return data

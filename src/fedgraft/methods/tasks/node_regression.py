@@ -6,12 +6,9 @@ from typing import ClassVar, cast
 
 from torch import nn
 
-from fedgraft.contracts import ExchangeOfNodes, Inputs, NumberObjective, SilentExchange
-from fedgraft.contracts.abilities.plain import PlainModel
-from fedgraft.contracts.labels import Labels
-from fedgraft.contracts.parts import part
-from fedgraft.domains.labels.numbers import Numbers
-from fedgraft.domains.labels.shared_unit import UNIT, PublishedMoments, unit_in, unit_of
+from fedgraft.contracts import ExchangeOfNodes, Inputs, Labels, NumberObjective, SilentExchange, part
+from fedgraft.contracts.abilities import PlainModel
+from fedgraft.domains.labels.numbers import UNIT, Numbers, PublishedMoments, unit_in, unit_of
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.task.answers import NodeAnswers
 from fedgraft.domains.nodes.task.node_reader import plain_nodes

@@ -9,18 +9,14 @@ import pandas as pd
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Batch, Questions, RankingObjective, Sums, Task
+from fedgraft.contracts import SCORED_SPLITS, Batch, Chance, Loss, Losses, Questions, RankingObjective, Sums, Task
 from fedgraft.contracts.abilities import PooledTask, PredictingTask
 from fedgraft.contracts.data import telling
 from fedgraft.contracts.ranges import NonNegativeFloat, PositiveInt, Proportion
 from fedgraft.contracts.runtime import fingerprint
-from fedgraft.contracts.task import Chance, Loss
-from fedgraft.contracts.values import SCORED_SPLITS, Losses
-from fedgraft.domains.ranking import ranker_losses
 from fedgraft.domains.ranking.metrics import score_users
-from fedgraft.domains.ranking.ranker import Ranker
-from fedgraft.domains.ranking.ranker_data import RankingData, lists_of
-from fedgraft.domains.ranking.ranker_queries import asked_users, best_items, tables_of
+from fedgraft.domains.ranking.ranker import Ranker, dependence
+from fedgraft.domains.ranking.ranker_data import RankingData, asked_users, best_items, lists_of, tables_of
 from fedgraft.domains.ranking.shards import ItemLists, RankingShard, merge_shards
 from fedgraft.errors import InputError, require
 from fedgraft.methods.losses.sampled_softmax import SampledSoftmax
@@ -159,7 +155,7 @@ class Ranking(
         each = self.objective.losses(*scores, self.items)
         if self.decorrelation == 0:
             return each
-        return Losses(each, self.decorrelation * ranker_losses.dependence(others.channels))
+        return Losses(each, self.decorrelation * dependence(others.channels))
 
     def evaluate(self, model: nn.Module, data: RankingData) -> dict[str, Sums]:
         """Sums over users who have held-out items, of rankings of all that they have not in training."""

@@ -11,12 +11,21 @@ import torch
 from annotated_types import Ge
 from torch import Tensor, nn
 
-from fedgraft.contracts import Batch, Indices, Questions, Sums, Task, part, randomness
+from fedgraft.contracts import (
+    SCORED_SPLITS,
+    Batch,
+    EdgeEncoder,
+    Indices,
+    NetworkEncoder,
+    Questions,
+    Sums,
+    Task,
+    part,
+    randomness,
+)
 from fedgraft.contracts.abilities import PlainModel, PooledTask, PredictingTask
-from fedgraft.contracts.encoder import EdgeEncoder, NetworkEncoder
 from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt, Proportion
 from fedgraft.contracts.scores import root_mean_square
-from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.domains.ratings import shared_user_statistics as users_elsewhere
 from fedgraft.domains.ratings.features import NODE_WIDTH, PAIR_WIDTH, Known, pair_features
 from fedgraft.domains.ratings.graph import RatingGraph, edge_width

@@ -11,25 +11,27 @@ from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
 from fedgraft.contracts import (
+    SCORED_SPLITS,
+    SPLITS,
     Answers,
     Batch,
     ClassObjective,
     Inputs,
+    Labels,
     LocalGraph,
+    Losses,
+    MetapathEncoder,
     Observations,
     Questions,
     SilentExchange,
     Sums,
+    Unit,
     part,
 )
-from fedgraft.contracts.abilities import Classified, PooledTask, PredictingTask
+from fedgraft.contracts.abilities import Classified, ObservedTask, PooledTask, PredictingTask
 from fedgraft.contracts.abilities.graphs import LocalGraphTask
-from fedgraft.contracts.abilities.tasks import ObservedTask
-from fedgraft.contracts.encoder import MetapathEncoder
-from fedgraft.contracts.labels import Labels, Unit
 from fedgraft.contracts.ranges import NonNegativeInt
-from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Losses
-from fedgraft.domains.edge_data.edge_notes import carried_by, unread
+from fedgraft.domains.edge_data.read_edges import carried_by, unread
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels.class_weights import BALANCED, PublishedCounts, shares_of, weighted, weights_of
 from fedgraft.domains.labels.classes import PROFILE, Classes, likeliest, profile_of
@@ -38,13 +40,10 @@ from fedgraft.domains.labels.metric_classes import MetricClasses
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
 from fedgraft.domains.notes import tell
 from fedgraft.domains.publications import Publications, Published
-from fedgraft.domains.typed.client_data import TypedData, feature_states
-from fedgraft.domains.typed.cross_client_answers import CrossClientTargets
+from fedgraft.domains.typed.client_data import CrossClientTargets, TypedData, TypedModel, feature_states, smoothed
 from fedgraft.domains.typed.metapath_graphs import carried_paths, cross_client_targets, metapath_matrix, unpassed
-from fedgraft.domains.typed.model import TypedModel
 from fedgraft.domains.typed.queries import TypedNodeQuery, split_typed_nodes_asked, with_new_nodes
 from fedgraft.domains.typed.shards import JOIN, TypedGraph, apart, merge_graphs, metapath_types, shortest_metapaths
-from fedgraft.domains.typed.smoothed_features import smoothed
 from fedgraft.errors import InputError, require
 from fedgraft.methods.answers.smoothed import Smoothed
 from fedgraft.methods.exchanges.no_exchange import NoExchange
@@ -116,11 +115,10 @@ class TypedNode(
     def __post_init__(self) -> None:
         super().__post_init__()
         fits = not (self.inputs.attends or self.inputs.sums_neighbours)
-        require(fits, "inputs", "without attention and sums of neighbours, for nodes of several types", self.inputs)
-        plain = not (self.answering.refit or self.answering.local_fit or self.answering.share_labels)
-        require(
-            plain, "answers", "without refit, local_fit and share_labels, for nodes of several types", self.answering
-        )
+        why = "one vector cannot weigh the hops of several metapaths, and these end inside a client"
+        require(fits, "inputs", f"without attention and aggregates for nodes of several types: {why}", self.inputs)
+        tells = "labels" in self.answering.ways(2, 1).row_tells
+        require(not tells, "answers.share_labels", "false for nodes of several types: no row leaves a client", tells)
         if len(again := [path for path in self.metapaths if self.metapaths.count(path) > 1]):
             raise InputError(f"TypedNode.metapaths names {again[0]!r} twice.")
 
@@ -134,7 +132,8 @@ class TypedNode(
     @part
     def smoothed(self) -> SmoothedAnswers:
         """How answers are bettered after training."""
-        return SmoothedAnswers(self.labels, self.scored, self._answered, self.answering, self.classes)
+        hidden = self._hidden, self.encoder.width
+        return SmoothedAnswers(self.labels, self.scored, self._answered, self.answering, self.classes, *hidden)
 
     @part
     def publications(self) -> Publications:
@@ -180,15 +179,12 @@ class TypedNode(
         graphs = [self._graph(shard, *each) for each in joins.items()]
         rows = {split: shard.rows(split) for split in SPLITS}
         scale = self.inputs.scale if shard.scale_rows else 0.0
-        if self.inputs.hops:
-            length = scale * shard.width**0.5
-            own = scaled(shard.features, length) if scale else shard.features
-            made = smoothed(self.inputs, own, [joins[each] for each in self._joining])
-            features = feature_states(made, 0.0)
-        else:
-            features = feature_states(shard.features, scale)
-        joined = [joins[each] for each in self._joining] if self.answering.smoothing else []
-        around = CrossClientTargets(shard, rows, joined) if self.smoothed.hops else None
+        length = scale * shard.width**0.5
+        own = shard.features if self.inputs.raw or not scale else scaled(shard.features, length)
+        made = smoothed(self.inputs, own, [joins[each] for each in self._joining])
+        features = feature_states(made, scale if self.inputs.raw else 0.0)
+        joined = [joins[each] for each in self._joining] if self.smoothed.ways.hops else []
+        around = CrossClientTargets(shard, rows, joined, made) if self.smoothed.hops else None
         shares = shares_of(self.objective, shard, self.classes)
         data = TypedData(shard, features, graphs, torch.from_numpy(shard.label), rows, shares=shares, around=around)
         return replace(
@@ -258,6 +254,12 @@ class TypedNode(
         """Return probabilities of all own target nodes, float32 [targets, classes]."""
         return self._logits(model, data).softmax(1).numpy()
 
+    def _hidden(self, model: nn.Module, data: TypedData) -> Array:
+        """Return the embeddings of all own target nodes, float32 [targets, width]."""
+        there = data.on(device_of(model))
+        hidden: Tensor = model.represent(there.features, there.graphs)  # type: ignore[operator]
+        return hidden.numpy(force=True)
+
     def _answered(self, data: TypedData) -> CrossClientTargets:
         """Own target nodes and those that metapaths join to them."""
         assert data.around is not None, "it was prepared by a task that betters answers"
@@ -311,7 +313,7 @@ class TypedNode(
     def _alike(self, shard: TypedGraph) -> list[str]:
         """A note on options that count neighbours alike though edges have weights."""
         weighs = "edge_weights" in carried_by(shard.carried)
-        options = {"inputs.propagate": self.inputs.hops, "answers.smoothing": self.answering.smoothing}
+        options = {"inputs.propagate": self.inputs.hops, "answers.smoothing": self.smoothed.ways.hops}
         alike = [name for name, value in options.items() if value and weighs]
         return [f"{' and '.join(alike)}: each node that a metapath joins counts alike, whatever edges weigh."] * bool(
             alike

@@ -10,6 +10,7 @@ from importlib import resources
 from pathlib import Path
 from typing import Any, Final
 
+from fedgraft.contracts.option_groups import settable
 from fedgraft.errors import InputError, nearest, require
 from fedgraft.experiment.job import Job, build
 from fedgraft.experiment.recipes import discovery
@@ -265,7 +266,7 @@ class Shape:
 
     def columns(self, options: Mapping[str, Any]) -> dict[str, str]:
         """Return {role: column}, as options say or by default; the client's too; none for a role that is not read."""
-        usual = {each.name: each.default for each in fields(discovery.find("data", self.data))}
+        usual = {name: each.default for name, each in settable(discovery.find("data", self.data)).items()}
         columns = {role: str(options.get(role, usual[role])) for role in (*self.roles, "client")}
         return {role: column for role, column in columns.items() if column}
 

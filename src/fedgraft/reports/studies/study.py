@@ -9,7 +9,7 @@ done with other settings, of another recipe or another study file.
 import json
 import lzma
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import product
 from pathlib import Path
@@ -17,6 +17,7 @@ from typing import Any, Final, TypeAlias
 
 from filelock import FileLock
 
+from fedgraft.contracts.option_groups import settable
 from fedgraft.errors import InputError
 from fedgraft.experiment import job as jobs
 from fedgraft.experiment.job import Job
@@ -200,7 +201,7 @@ class Study:
 
 def _has(data: str, option: str) -> bool:
     """Return whether a data set has an option."""
-    return any(each.name == option for each in fields(discovery.find("data", data)))
+    return option in settable(discovery.find("data", data))
 
 
 def panel_cells(panel: Mapping[str, Any], seeds: int) -> Iterator[Cell]:

@@ -31,8 +31,6 @@ MOST_HEAD_BYTES: Final = 1 << 10
 """Most bytes of a log's head, packed."""
 OF_CLIENT: Final = ("serve", "measure")
 """Kinds of orders that bring a request to the client."""
-OF_ORDERS: Final = {kind: row.purpose for kind, row in TABLE.items() if row.purpose}
-"""{kind: purpose} of messages, and of what is no message: who a node is, and a run's end."""
 RAISE: Final = (
     "More may be told where the site says so: a larger policy.epsilon in the file of 'fedgraft node --policy FILE'. "
     "Without such a file it is the epsilon of the recipe in the node's folder"
@@ -190,7 +188,7 @@ class Journal:
         """
         kind, round, number = _place(order)
         line: dict[str, Any] = {"run": order.run, "kind": kind, "round": round, "number": number}
-        line |= {"purpose": OF_ORDERS.get(kind, "unknown"), "bytes": len(answer.reply)}
+        line |= {"purpose": (TABLE[kind].purpose if kind in TABLE else "") or "unknown", "bytes": len(answer.reply)}
         line |= {"sha256": _sha256(answer.reply), "decision": SENT if answer.status == envelope.SERVED else REFUSED}
         line |= {"code": answer.reply.decode()} if answer.status == envelope.REFUSED else {}
         line |= {"why": why or _WHY.get(answer.status, "")} if why or answer.status in _WHY else {}

@@ -18,6 +18,7 @@ from fedgraft.engine.allocator import keep_freed
 from fedgraft.engine.client.client import Client, Given, most_prepared
 from fedgraft.engine.client.client_memory import Kept, Memory
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.protocol.table import OUTSIDE
 from fedgraft.errors import FedgraftError, MachineError, memory_shortage, require
 from fedgraft.runtimes.workers.channel import Channel, Channels
 from fedgraft.runtimes.workers.pool import Answered, Pool
@@ -81,7 +82,7 @@ class ProcessChannels(Channels):
     option = "runtime.workers"
 
     def __init__(self, plan: Plan, shards: Given, threads: int) -> None:
-        self._arguments = (plan, shards, threads)
+        self._arguments = (plan, shards, threads, dict(OUTSIDE))
         want_files()
 
     def open(self, again: bool) -> ProcessChannel:

@@ -38,8 +38,10 @@ class Answer(NamedTuple):
     reason: str
 
 
-def work(pipe: Connection, plan: Plan, shards: Given, threads: int) -> None:
+def work(pipe: Connection, plan: Plan, shards: Given, threads: int, outside: object = None) -> None:
     """Answer (client, request, memory, model, set_up) with an `Answer`, one at a time, with so many torch threads.
+
+    To read `outside`, how kinds of messages from outside are answered, is to import the modules that declare these.
 
     The memory is None where this process has it still; the model is what is to be scored, None for that of before.
     When the pipe closes the process ends, also when the parent was killed. Where memory runs out the process says what

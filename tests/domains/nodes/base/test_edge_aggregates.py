@@ -5,8 +5,8 @@ from dataclasses import replace
 import numpy as np
 
 from fedgraft.domains.edge_data.edge_rows import both_ways
-from fedgraft.domains.nodes.base.edge_aggregates import edge_aggregates
 from fedgraft.domains.nodes.base.shards import cut
+from fedgraft.domains.nodes.training.boosted import edge_aggregates
 from helpers.toy_nodes import whole
 
 TRANSFERS = np.array([[0, 0, 2], [1, 1, 1]])

@@ -10,7 +10,7 @@ from fedgraft.domains.nodes.base.partitions import apart, thin
 from fedgraft.domains.nodes.base.shards import WholeGraph, cut, each_once, merge_shards
 from fedgraft.domains.nodes.training.halo_setup import inside
 from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods, Reach
-from fedgraft.domains.nodes.training.neighbours import Neighbours
+from fedgraft.domains.nodes.training.neighbour_sums import Neighbours
 from fedgraft.domains.nodes.training.smoothed_inputs import Within
 from fedgraft.errors import InputError
 from helpers.toy_nodes import whole

@@ -5,7 +5,7 @@ import pytest
 import torch
 
 from fedgraft.contracts import Augmentation
-from fedgraft.domains.nodes.training.augmented_graph import augmented, masked
+from fedgraft.domains.nodes.task.views import augmented, masked
 from fedgraft.methods.data.blocks import Blocks
 from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.models.gcn import GCN

@@ -13,14 +13,13 @@ from fedgraft.contracts.abilities.smoothing import Means
 from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.contracts.structure import Augmentation
 from fedgraft.domains.edge_data.edge_rows import EdgeRows, both_ways
-from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
+from fedgraft.domains.nodes.base.features import FeatureCoding
 from fedgraft.domains.nodes.base.shards import NodeShard, cut, each_once, merge_shards
-from fedgraft.domains.nodes.training.augmented_graph import augmented
+from fedgraft.domains.nodes.task.views import augmented
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup
 from fedgraft.domains.nodes.training.mended_graph import _joined
-from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods, Reach
-from fedgraft.domains.nodes.training.neighbours import Neighbours
-from fedgraft.domains.nodes.training.surroundings import Surroundings
+from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods, Reach, Surroundings
+from fedgraft.domains.nodes.training.neighbour_sums import Neighbours
 from fedgraft.engine import boundary_codec
 from fedgraft.engine.server.smoothing.cross_client import CrossClientEdges
 from fedgraft.errors import InputError, WireError

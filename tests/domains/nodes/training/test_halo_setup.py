@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 
 from fedgraft import wire
-from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
+from fedgraft.domains.nodes.base.features import FeatureCoding
 from fedgraft.domains.nodes.base.shards import cut
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup, halo_of, thinned, without_edges
 from fedgraft.errors import WireError

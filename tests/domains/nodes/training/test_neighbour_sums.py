@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from fedgraft import wire
-from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
+from fedgraft.domains.nodes.base.features import FeatureCoding
 from fedgraft.domains.nodes.base.shards import cut
 from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
 from fedgraft.errors import WireError

@@ -8,8 +8,7 @@ import torch
 
 from fedgraft.contracts import Batch
 from fedgraft.domains.nodes.task.synthetic_nodes import block_graph
-from fedgraft.domains.nodes.training.refinement import Perceptron, Said, losses, refined, signed
-from fedgraft.domains.nodes.training.topology import Topology
+from fedgraft.domains.nodes.training.refinement import Perceptron, Said, Topology, losses, refined, signed
 from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.tasks.node import Node

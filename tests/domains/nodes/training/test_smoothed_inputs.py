@@ -10,8 +10,7 @@ from scipy import sparse
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.nodes.base import memory_check
 from fedgraft.domains.nodes.base.shards import NodeShard, cut
-from fedgraft.domains.nodes.training.hop_attention import HopAttention
-from fedgraft.domains.nodes.training.smoothed_inputs import prepared, rows_of
+from fedgraft.domains.nodes.training.smoothed_inputs import HopAttention, prepared, rows_of
 from fedgraft.errors import InputError
 from fedgraft.methods.data.blocks import Blocks
 from fedgraft.methods.inputs.propagated import Propagated
@@ -166,7 +165,7 @@ def test_a_graph_in_parts_is_scored_layer_by_layer_as_at_once(recipe: str, joine
     model = model_of(task)
     for data in relayed(task, shards, model):
         at_once = data.scored(model)
-        data.relayed.clear()
+        data.memory.relayed.clear()
         torch.testing.assert_close(data.scored(model), at_once)
 
 

@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch_geometric.nn import GraphSAGE
 
-from fedgraft.domains.nodes.training.neighbour_sampling import Reach
-from fedgraft.domains.nodes.training.surroundings import Surroundings
+from fedgraft.domains.nodes.training.neighbour_sampling import Reach, Surroundings
 from fedgraft.nn.whole_networks import WholeNetwork, tried
 from helpers.toy_nodes import shard_of
 

@@ -6,14 +6,14 @@ import torch
 from scipy import sparse
 
 from fedgraft.domains.nodes.task.synthetic_nodes import block_graph
-from fedgraft.domains.nodes.training.smoothed_inputs import Within
-from fedgraft.domains.nodes.training.topology import (
+from fedgraft.domains.nodes.training.refinement import (
     confidence,
     cosines,
     normalised,
     propagated,
     topology,
 )
+from fedgraft.domains.nodes.training.smoothed_inputs import Within
 
 
 def path(nodes):

@@ -11,7 +11,11 @@ from fedgraft.contracts import Selection, View
 from fedgraft.engine.server.loop.choosing import check_clients, check_selection
 from fedgraft.errors import BudgetError, FedgraftError
 from fedgraft.experiment.recipes import discovery
+from helpers.tiers import long_but_for
 from helpers.toy_runs import gone, length, looped, scripted, toy
+
+UNLIKE = ("all", "clustered", "fedmarl", "harmony", "oort", "poisson", "power_of_choice", "reputation_ucb", "rpfl")
+"""Selectors that choose, or learn, in a way of their own."""
 
 PRICES = np.array([10, 20, 30, 40])
 
@@ -54,7 +58,7 @@ TOLD_BY_A_SAMPLER = {"rafhgl": "active"}
 """Selectors that need a sampler's reports, and one that tells them."""
 
 
-@pytest.mark.parametrize("selector", discovery.names("selectors"))
+@pytest.mark.parametrize("selector", long_but_for(UNLIKE, discovery.names("selectors")))
 @settings(max_examples=12, deadline=None)
 @given(
     budget=st.integers(1, 9000),

@@ -3,7 +3,7 @@
 import numpy as np
 
 from fedgraft.contracts.abilities.smoothing import Boundary
-from fedgraft.domains.nodes.training.neighbours import Neighbours
+from fedgraft.domains.nodes.training.neighbour_sums import Neighbours
 from fedgraft.engine.server.smoothing.cross_client import CrossClientEdges
 from helpers.node_runs import small
 

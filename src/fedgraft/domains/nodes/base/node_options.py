@@ -10,7 +10,7 @@ def check_options(node: Any) -> None:
     """Raise `InputError` for options, beside those of all node tasks, that are at odds."""
     fits = not node.generator or not (node.exchange.features or node.exchange.states)
     require(fits, "Node.generator", "false where features or states are shared", node.generator)
-    fits = not (node.generator and node.inputs.hops)
+    fits = not node.generator or node.inputs.raw
     require(fits, "inputs.propagate", "0 with a generator, which makes neighbours of raw features", node.inputs.hops)
     fits = not node.generator or isinstance(node.encoder, LayeredEncoder)
     require(fits, "Node.generator", "false with a whole network: it is made of convolutions", node.generator)

@@ -1,14 +1,16 @@
 """Partition a graph over clients, and count how many of its edges there are."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedgraft.contracts.data import Data
 from fedgraft.contracts.randomness import generator
 from fedgraft.contracts.ranges import PositiveProportion
+from fedgraft.contracts.task import Shard
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import SHARES, Dealing, communities, dealt, dealt_evenly, dirichlet, iid
 from fedgraft.domains.edge_data.edge_rows import taken
@@ -55,6 +57,18 @@ class NodeDealing(Dealing[WholeGraph, NodeShard]):
         """Return the clients' own nodes, with the edges that are kept."""
         kept = thin(graph, self.edges, generator(seed, "edges"))
         return cut(kept if self.between else apart(kept, owner), owner, names)
+
+
+_OPTIONS = {each.name for each in fields(NodeDealing)} - {"of"}
+
+
+class DealtNodes(Data[Shard]):
+    """Part of data sets of one graph that is dealt to clients: options of `NodeDealing` by the same names."""
+
+    @property
+    def dealing(self) -> NodeDealing:
+        """How the graph is dealt and split."""
+        return NodeDealing(type(self).__name__, **{name: vars(self)[name] for name in _OPTIONS & {*vars(self)}})
 
 
 def by_hash(graph: WholeGraph, clients: int) -> Numbers:

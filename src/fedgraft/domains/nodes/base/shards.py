@@ -17,7 +17,7 @@ Rules, the same for every source:
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import TypeAlias
+from typing import Any, Self, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -73,6 +73,20 @@ class LabelledNodes(Examples):
     edge_rows: EdgeRows | None = field(default=None, kw_only=True)
     scale_rows: bool = field(default=True, kw_only=True)
 
+    @classmethod
+    def unsplit(
+        cls,
+        name: str,
+        ids: Array,
+        features: Features,
+        label: Array,
+        edges: tuple[Indices, Numbers],
+        classes: tuple[str, ...] = (),
+        **more: Any,
+    ) -> Self:
+        """Return a graph whose nodes are in no split; `edges` are its pointers and senders, `more` other arguments."""
+        return cls(name, ids.astype(object), features, label, classes, np.full(len(label), -1, np.int8), *edges, **more)
+
     @property
     def width(self) -> int:
         """int, the number of features."""
@@ -123,8 +137,8 @@ class NodeShard(LabelledNodes):
         halo_place: int32 [halo], which of that client's nodes.
     """
 
-    halo_owner: Numbers
-    halo_place: Numbers
+    halo_owner: Numbers = field(default_factory=lambda: np.zeros(0, np.int32), kw_only=True)
+    halo_place: Numbers = field(default_factory=lambda: np.zeros(0, np.int32), kw_only=True)
 
     def __post_init__(self) -> None:
         what = f"NodeShard.{{}} of {literal(self.name)}"
@@ -332,8 +346,6 @@ def merge_shards(shards: Sequence[NodeShard]) -> NodeShard:
         pointers=pointers,
         senders=senders,
         edge_rows=carried,
-        halo_owner=np.zeros(0, np.int32),
-        halo_place=np.zeros(0, np.int32),
         scale_rows=shards[0].scale_rows,
     )
 
@@ -377,8 +389,3 @@ def judges(graph: NodeShard) -> Indices:
     """int64 [n], the nodes on which settings are chosen: those for validation, without any those for training."""
     rows = graph.rows("validation")
     return rows if len(rows) else graph.rows("train")
-
-
-def likeliest(shares: NDArray[np.floating]) -> Indices:
-    """Return the likeliest class of each node, int64 [nodes], from [nodes, classes]; of equals the first."""
-    return np.asarray(shares.argmax(axis=1))

@@ -12,9 +12,8 @@ from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.extensions.extension import NodeExtension
 from fedgraft.domains.nodes.training.client_graph import NodeData
 from fedgraft.domains.nodes.training.model import NodeModel
-from fedgraft.domains.nodes.training.refinement import Refinement, losses, refined
+from fedgraft.domains.nodes.training.refinement import Refinement, Topology, View, losses, refined, topology
 from fedgraft.domains.nodes.training.smoothed_inputs import Within
-from fedgraft.domains.nodes.training.topology import Topology, View, topology
 from fedgraft.nn import flops
 from fedgraft.nn.layers import device_of
 from fedgraft.nn.propagate import States

@@ -77,18 +77,9 @@ def own_part(
     tell((*rows.notes, *links.notes))
     tell((*notes, *part.notes), f"{links.where}: ")
     made = features(rows, no_features(rows.names))
-    shard = NodeShard(
-        name=purpose.name,
-        ids=ids_of(rows).astype(object),
-        features=np.zeros((len(rows), 0), np.float32) if isinstance(made, Columns) else made,
-        label=np.full(len(rows), -1 if classes else np.nan),
-        classes=classes,
-        split=np.full(len(rows), -1, np.int8),
-        pointers=pointers,
-        senders=senders,
-        halo_owner=np.zeros(0, np.int32),
-        halo_place=np.zeros(0, np.int32),
-    )
+    values = np.zeros((len(rows), 0), np.float32) if isinstance(made, Columns) else made
+    label = np.full(len(rows), -1 if classes else np.nan)
+    shard = NodeShard.unsplit(purpose.name, ids_of(rows), values, label, (pointers, senders), classes)
     if addresses := _addresses(rows, links, part.boundary, purpose) if form.boundaries else None:
         shard, kept = with_halo(shard, kept, part.boundary, addresses)
     client, columns = np.zeros(len(rows), np.int64), made if isinstance(made, Columns) else None

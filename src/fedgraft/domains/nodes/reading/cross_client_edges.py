@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.edge_data.boundary_columns import AUTO, ENDS, NOBODY, SHOWN, UNSAID, Sharing
+from fedgraft.domains.edge_data.boundary_columns import ENDS, NOBODY, SHARED_WITH, SHOWN, UNSAID, Sharing
 from fedgraft.domains.edge_data.edge_columns import Carried, CarriedRows, StoredEdges, repeats_before
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.tables.rows import Cells, Rows, codes_of
@@ -24,8 +24,6 @@ from fedgraft.wire.layouts import Array, Arrays
 from fedgraft.wire.tokens import ALONE, ANYBODY, SEVERAL, tokens
 
 DOMAIN: Final = "edge between clients"
-SHARED_WITH: Final = "shared_with"
-"""Role of the column of nodes that says which other clients have a node, too."""
 COPIES: Final = "copies"
 """Last of the texts by which such an edge is claimed, so that it is none that is listed."""
 SEPARATOR: Final = ";"
@@ -246,11 +244,6 @@ def _carrying(
 
 
 # --- copies -----------------------------------------------------------------------------------------------------------
-
-
-def sharing_of(shared_with: str) -> Sharing:
-    """Return how the option says it."""
-    return AUTO if shared_with == AUTO else "column" if shared_with else ""
 
 
 @dataclass(frozen=True, eq=False)

@@ -2,10 +2,10 @@
 
 from collections.abc import Collection as Collection_
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Final, Literal
+from typing import Any, ClassVar, Final
 
 import pandas as pd
 
@@ -14,13 +14,12 @@ from fedgraft.contracts.data import Purpose
 from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.contracts.task import Shard
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.edge_data.boundary_columns import AUTO, SIDES, Boundaries, Sharing, boundaries_of
+from fedgraft.domains.edge_data.boundary_columns import Boundaries, BoundaryOptions
 from fedgraft.domains.edge_data.edge_columns import LabelReader
 from fedgraft.domains.edge_data.graph_form import GraphForm, OwnFeatures
 from fedgraft.domains.edge_data.scaled_tables import ScaledTables
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.reading.client_tables import own_nodes, site_boundary, site_part
-from fedgraft.domains.nodes.reading.cross_client_edges import SHARED_WITH, sharing_of
 from fedgraft.domains.nodes.reading.tables import (
     EDGES,
     NODES,
@@ -56,18 +55,7 @@ class GraphTables(ScaledTables[Shard], OwnTables[Shard], MatchedData[Shard]):
         features: columns of `nodes` with numbers or texts; None (default) = all others.
         source: column of `edges`, a node's id.
         target: column of `edges`, likewise.
-        source_client: column of `edges`, the name of the client whose node the source is, empty for the one whose table
-            it is; or "auto": whoever has the id. "" (default) = as `target_client` says.
-        target_client: the same of the target. With neither (default) edges at sites are inside clients. With one of
-            them an edge between clients counts where both list it, and is else left out, with a note.
-        match: how sites then match ids, which the server learns in neither way: "hashes" (default), keyed by a secret
-            of all sites, by which who has it and the hashes can try ids; or "psi", private set intersection, in which
-            nobody can try ids by himself, for more bytes. Both join the same edges.
         clients: over how many nodes are dealt that name no client; 0 (default) = as many as the data name, or 10.
-        shared_with: column of `nodes`, names of other clients that have a node, too, with ";" between them; or "auto":
-            all that have its id. Each keeps its own copy, with its own features and label, and an edge joins every two
-            copies of which both say so. "" (default) = nodes of one id are different ones. Needs `source_client` or
-            `target_client`.
     """
 
     own_tables: ClassVar[tuple[str, ...]] = OWN_TABLES
@@ -81,57 +69,39 @@ class GraphTables(ScaledTables[Shard], OwnTables[Shard], MatchedData[Shard]):
     features: tuple[str, ...] | None = None
     source: str = "source"
     target: str = "target"
-    source_client: str = ""
-    target_client: str = ""
-    match: Literal["hashes", "psi"] = "hashes"
+    boundary: BoundaryOptions = field(default=BoundaryOptions(), kw_only=True)
     clients: NonNegativeInt = 0
-    shared_with: str = ""
 
-    def check_tables(self) -> None:
-        """Raise `InputError` for options that cannot be."""
+    def __post_init__(self) -> None:
+        super().__post_init__()
         owner = type(self).__name__
-        if self.is_private and not self.matches:
-            raise InputError(
-                f"{owner}.match = 'psi' needs {owner}.source_client or {owner}.target_client, which match ids."
-            )
-        if self.shared_with and not self.matches:
-            raise InputError(
-                f"{owner}.shared_with = {self.shared_with!r} needs {owner}.source_client or {owner}.target_client, "
-                "which say whose the ends of edges are."
-            )
+        self.boundary.check(owner)
         for table in self.schemas:
             table.check(owner, self.names())
 
     def names(self, **renamed: Any) -> Names:
-        """Return {role: name} of the columns of all tables; ids that are looked for have no column of clients."""
-        sides = {role: "" if getattr(self, role) == AUTO else getattr(self, role) for role in SIDES}
-        sides[SHARED_WITH] = "" if self.shared_with == AUTO else self.shared_with
-        return super().names(**{"edge_features": self.edge_names, **sides, **renamed})
-
-    @property
-    def boundaries(self) -> Boundaries:
-        """How edges between clients are known."""
-        return boundaries_of(type(self).__name__, self.source_client, self.target_client)
-
-    @property
-    def sharing(self) -> Sharing:
-        """How it is known which nodes several clients have."""
-        return sharing_of(self.shared_with)
+        """Return {role: name} of the columns of all tables."""
+        return super().names(**{"edge_features": self.edge_names, **self.boundary.names, **renamed})
 
     @property
     def matches(self) -> bool:
         """Whether ids at boundaries are matched."""
-        return bool(self.boundaries)
+        return bool(self._boundaries)
 
     @property
     def is_private(self) -> bool:
         """Whether by private set intersection."""
-        return self.match == "psi"
+        return self.boundary.match == "psi"
 
     @property
     def matching(self) -> Mapping[int, tuple[int, int]]:
         """What that takes, {client: (bytes down, bytes up)}."""
         return self.collection.matching
+
+    @property
+    def _boundaries(self) -> Boundaries:
+        """How edges between clients are known."""
+        return self.boundary.boundaries(type(self).__name__)
 
     def claims_at(self, task: Any, tables: Mapping[str, Given], purpose: Purpose, secret: bytes) -> Arrays:
         """Return what a site tells of its edges to others."""
@@ -150,7 +120,9 @@ class GraphTables(ScaledTables[Shard], OwnTables[Shard], MatchedData[Shard]):
     def form(self, owner: str, task: Any = None) -> GraphForm:
         """Return how tables are read; those of one client with the classes of a task."""
         reader = self.edge_reader(self.label_reader(task))
-        return GraphForm(owner, self.names(), False, (), reader, self.boundaries, self.is_private, self.sharing)
+        return GraphForm(
+            owner, self.names(), False, (), reader, self._boundaries, self.is_private, self.boundary.sharing
+        )
 
     def label_reader(self, task: Any) -> LabelReader | None:
         """Return what reads labels of edges, by the classes of a task; None = there are none."""

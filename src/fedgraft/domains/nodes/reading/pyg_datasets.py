@@ -7,7 +7,7 @@ written. PyG and OGB download the large ones themselves, and keep in the root wh
 import importlib
 import pickle
 import zipfile
-from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -71,9 +71,7 @@ def _read(folder: Path, published: Published) -> tuple[Any, tuple[str, ...]]:
 
 
 def _downloaded(root: Path, published: Published) -> Any:
-    of_ogb = published.loader.startswith("ogbn")
-    open_set: Callable[[], Any]
-    if of_ogb:
+    if published.loader.startswith("ogbn"):
         try:
             library = importlib.import_module("ogb.nodeproppred")
         except ImportError as error:
@@ -81,15 +79,10 @@ def _downloaded(root: Path, published: Published) -> Any:
                 f"PygNodes: {published.title} is read by the package ogb, which cannot be imported ({error}): "
                 f"pip install ogb. The set is at {published.address}."
             ) from error
-
-        def open_set() -> Any:
-            return library.PygNodePropPredDataset(published.loader, root=str(root))
+        open_set = partial(library.PygNodePropPredDataset, published.loader, root=str(root))
     else:
         library = importlib.import_module("torch_geometric.datasets")
-
-        def open_set() -> Any:
-            return getattr(library, published.loader)(str(root / published.title))
-
+        open_set = partial(getattr(library, published.loader), str(root / published.title))
     try:
         with known_classes("Data"):
             return open_set()[0]

@@ -12,7 +12,6 @@ from fedgraft.contracts.values import Indices
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.edge_columns import ASKED_CARRIED
 from fedgraft.domains.edge_data.graph_form import GraphForm
-from fedgraft.domains.edge_data.pyg_edges import READ_BY, cross_client_edges, reads_edges, table_of_edges, unread
 from fedgraft.domains.examples import check_ends
 from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.labels.known import numbers_hint
@@ -21,6 +20,7 @@ from fedgraft.domains.nodes.reading.tables import edges_within
 from fedgraft.domains.tables import pyg_objects as pyg
 from fedgraft.domains.tables.columns import of_matrix
 from fedgraft.domains.tables.own_tables import columns_of
+from fedgraft.domains.tables.pyg_objects import READ_BY, cross_client_edges, reads_edges, table_of_edges, unread
 from fedgraft.domains.tables.reader import read
 from fedgraft.domains.tables.schema import Names
 from fedgraft.errors import InputError

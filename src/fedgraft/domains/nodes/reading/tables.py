@@ -11,7 +11,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
 from fedgraft.contracts.values import SPLITS, Indices
 from fedgraft.domains.dealing import Collection
@@ -19,6 +18,7 @@ from fedgraft.domains.edge_data.boundary_columns import (
     AUTO,
     ENDS,
     NOBODY,
+    SHARED_WITH,
     SIDE_COLUMNS,
     UNSAID,
     owners_said,
@@ -28,15 +28,15 @@ from fedgraft.domains.edge_data.edge_columns import (
     EDGE_COLUMNS,
     NO_COLUMNS,
     Carried,
+    CarriedRows,
     StoredEdges,
     each_both_ways,
-    stacked_rows,
     stored,
 )
 from fedgraft.domains.edge_data.graph_form import GraphForm
 from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.nodes.base.shards import Numbers, WholeGraph, undirected
-from fedgraft.domains.nodes.reading.cross_client_edges import SHARED_WITH, Copies, Divided, divided
+from fedgraft.domains.nodes.reading.cross_client_edges import Copies, Divided, divided
 from fedgraft.domains.tables.columns import ColumnReader, read_columns
 from fedgraft.domains.tables.labels import read_split
 from fedgraft.domains.tables.reader import read
@@ -175,7 +175,7 @@ def _arranged(client: Indices, code: Indices, ids: Array) -> Indices:
     return np.lexsort((client, rank[code]))
 
 
-def _split(rows: Rows, label: Array) -> tuple[NDArray[np.int8], bool]:
+def _split(rows: Rows, label: Array) -> tuple[Array, bool]:
     """(split of each row, whether the table says it), none where no label is read."""
     if not rows.names["label"]:
         return np.full(len(rows), -1, np.int8), False
@@ -370,4 +370,4 @@ def _stored(
         counted[client] = begin + np.arange(len(rows_kept))
         begin += len(rows_kept)
     receiver, sender, row, along = (np.concatenate(each) for each in zip(*made, strict=True))
-    return stored(len(whole), receiver, sender, row, along, stacked_rows(kept), counted)
+    return stored(len(whole), receiver, sender, row, along, CarriedRows.stacked(kept), counted)

@@ -100,18 +100,8 @@ def read_transfers(root: Path, name: str) -> WholeGraph:
         LOG.warning(f"{name}: {count:,} transfers from an account to itself left out.")
     values = Scale.of(told.columns).scaled(told.columns)
     pointers, senders, rows = both_ways(told.ends[:, ~loops], values[~loops], len(told.ids), directed=True)
-    return WholeGraph(
-        name=name,
-        ids=told.ids,
-        features=Scale.of(told.features).scaled(told.features),
-        label=told.label,
-        classes=CLASSES,
-        split=np.full(len(told.ids), -1, np.int8),
-        pointers=pointers,
-        senders=senders,
-        edge_rows=rows,
-        scale_rows=False,
-    )
+    features, edges = Scale.of(told.features).scaled(told.features), (pointers, senders)
+    return WholeGraph.unsplit(name, told.ids, features, told.label, edges, CLASSES, edge_rows=rows, scale_rows=False)
 
 
 def read_set(root: Path, name: str) -> Transfers:

@@ -32,7 +32,6 @@ from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.training.client_graph import NodeData
 from fedgraft.domains.nodes.training.halo_setup import PublishedRows
 from fedgraft.domains.nodes.training.neighbour_sums import added
-from fedgraft.domains.nodes.training.smoothed_inputs import prepared
 from fedgraft.wire.layouts import Array, Arrays
 
 UNREAD: Final = "the run's model reads nothing of nodes elsewhere"
@@ -89,7 +88,7 @@ class NodeAnswers(PredictingTask[NodeShard, NodeData]):
 
     @property
     def _smooths(self) -> bool:
-        return self.smoothed is not None and self.smoothed.answering.smoothing > 0
+        return self.smoothed is not None and self.smoothed.ways.hops > 0
 
     def questions(self, shards: Sequence[NodeShard], tables: Mapping[str, pd.DataFrame]) -> dict[int, Questions]:
         """Nodes that clients have, by id, and new ones with features and edges, each with the client that answers."""
@@ -186,7 +185,7 @@ class NodeAnswers(PredictingTask[NodeShard, NodeData]):
         """What one client knows of nodes of its own."""
         shard, memory = everybody.shards[who], everybody.memory(who)
         seen = self.task.seen(shard)
-        published = prepared(self.task.inputs, seen) if self.task.exchange.features else None
+        published = self.task.told(shard) if self.task.exchange.features else None
         sums = self.task.aggregated.scaled(published) if self.task.inputs.sums_neighbours and published else None
         states = States(seen.own, seen.halo, self.task.exchanged.halo_widths, memory.get("states"))
         known = [np.flatnonzero(each[places]) for each in states.known]
@@ -201,7 +200,7 @@ class NodeAnswers(PredictingTask[NodeShard, NodeData]):
     def _answers_of(self, who: int, places: Indices, everybody: Everybody[NodeShard]) -> Sequence[Array]:
         """Return what a client tells of nodes of its own in every hop of smoothing, [nodes, width]."""
         kept, smoothed = everybody.memory(who).get("smoothing", {}), self.smoothed
-        if smoothed is None or not smoothed.answering.smoothing or "choice" not in kept:
+        if smoothed is None or not smoothed.ways.hops or "choice" not in kept:
             return ()
         remembered = everybody.memory(who)
         data = self.task.prepare(everybody.shards[who], remembered.get("shared", {}))
@@ -211,9 +210,7 @@ class NodeAnswers(PredictingTask[NodeShard, NodeData]):
             with torch.no_grad():
                 answers = smoothed.answers(everybody.model(who), data.opened(remembered.get("states")))
         told = kept.get("told", answers)
-        return [
-            smoothed.told_of(data, told, means_in(kept), hop, places) for hop in range(smoothed.answering.smoothing)
-        ]
+        return [smoothed.told_of(data, told, means_in(kept), hop, places) for hop in range(smoothed.ways.hops)]
 
     @staticmethod
     def _with_means(
@@ -231,7 +228,7 @@ class NodeAnswers(PredictingTask[NodeShard, NodeData]):
         shape = len(boundary.nodes) - before, len(asked.others)
         mean = sparse.csr_matrix((weight / boundary.totals[row[new]], (row[new] - before, at)), shape=shape)
         nothing = Means(np.zeros((before, smoothed.row_width), np.float32), np.zeros(before, bool))
-        means = [*means_in(kept), *[nothing] * smoothed.answering.smoothing][: smoothed.answering.smoothing]
+        means = [*means_in(kept), *[nothing] * smoothed.ways.hops][: smoothed.ways.hops]
         scale = np.float32(kept.get("scale", 1.0))
         rows = [
             coded(scale * np.concatenate([each.rows, mean @ told]))

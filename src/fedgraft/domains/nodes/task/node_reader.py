@@ -33,7 +33,7 @@ class ReadFeatures:
     @classmethod
     def of(cls, features: int, inputs: Inputs) -> "ReadFeatures":
         """Return how these inputs are read. Raises `InputError` where a model that is exported cannot."""
-        if inputs.hops and not inputs.pooling:
+        if not (inputs.raw or inputs.pooling):
             raise InputError(f"inputs {type(inputs).__name__} put hops together as no exported model does.")
         return cls(features, inputs.scale, inputs.hops, inputs.pooling)
 

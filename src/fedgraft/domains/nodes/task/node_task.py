@@ -9,19 +9,30 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Batch, ExchangeOfNodes, Indices, Inputs, Objective, SilentExchange, Sums, part
-from fedgraft.contracts.abilities.linear import Linear, LinearTask
-from fedgraft.contracts.abilities.tasks import PooledTask
-from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
+from fedgraft.contracts import (
+    SCORED_SPLITS,
+    SPLITS,
+    Batch,
+    ExchangeOfNodes,
+    Indices,
+    Inputs,
+    LayeredEncoder,
+    Linear,
+    LinearTask,
+    Loss,
+    NetworkEncoder,
+    Objective,
+    Regression,
+    SilentExchange,
+    Sums,
+    part,
+)
+from fedgraft.contracts.abilities import PooledTask
 from fedgraft.contracts.ranges import NonNegativeInt
-from fedgraft.contracts.task import Loss
-from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Regression
-from fedgraft.domains.edge_data.edge_notes import carried_by, unread
+from fedgraft.domains.edge_data.read_edges import carried_by, unread
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels.metric_choice import MetricByData
-from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
-from fedgraft.domains.nodes.base.features import FeatureRows
-from fedgraft.domains.nodes.base.historical_embeddings import States
+from fedgraft.domains.nodes.base.features import FeatureCoding, FeatureRows
 from fedgraft.domains.nodes.base.memory_check import check_inputs, check_room
 from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
 from fedgraft.domains.nodes.extensions.extension import NodeExtension
@@ -29,11 +40,10 @@ from fedgraft.domains.nodes.task.linear_nodes import linear_of, regression_of
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData, around_of
 from fedgraft.domains.nodes.training.exchange import NodeExchange
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup, inside, thinned
-from fedgraft.domains.nodes.training.hop_attention import attention_of
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.neighbour_sampling import NeighbourBatches
 from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
-from fedgraft.domains.nodes.training.smoothed_inputs import prepared, rows_of
+from fedgraft.domains.nodes.training.smoothed_inputs import attention_of, prepared, rows_of
 from fedgraft.domains.notes import tell
 from fedgraft.domains.publications import Publications, Published
 from fedgraft.errors import InputError, require
@@ -94,11 +104,9 @@ class NodeTask(MetricByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
             self.aggregated if self.inputs.sums_neighbours else self.halo_setup if self.connected else None,
             self.draws,
             self.labels.losses,
-            halo=self.exchange.halo,
-            hands_on=self.connected,
-            seals=self.exchange.encrypted_rows,
-            halo_widths=self._state_widths,
-            pull=self.exchange.pull,
+            self.exchange,
+            self.connected,
+            self._state_widths,
         )
         for each in self.extensions:
             exchange = each.exchange(exchange)
@@ -108,7 +116,7 @@ class NodeTask(MetricByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
     def publications(self) -> Publications:
         """What clients publish before training: of nodes with neighbours elsewhere, and of labels."""
         set_up = self.exchanged.set_up
-        return Publications((*([Published(set_up, self._told)] if set_up else []), *self.published))
+        return Publications((*([Published(set_up, self._published)] if set_up else []), *self.published))
 
     @property
     def published(self) -> tuple[Published, ...]:
@@ -180,20 +188,18 @@ class NodeTask(MetricByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
         seen = inside(seen) if self.inputs.sums_neighbours else seen
         features, known, degree, needed = self.halo_setup.received(seen, shared if self.connected else {})
         all_known = np.concatenate([np.ones(seen.own, bool), known])
-        return NodeData(
-            features=rows_of(self.inputs, seen.features, features),
-            around=around_of(seen, degree, all_known, self.encoder, self.input_width, self.edge_features),
-            own=seen.own,
-            halo=seen.halo,
-            label=seen.label,
+        return NodeData.of(
+            seen,
+            all_known,
+            rows_of(self.inputs, seen.features, features),
+            around_of(seen, degree, all_known, self.encoder, self.input_width, self.edge_features),
+            needed,
+            self._state_widths,
+            self.layers,
+            self.exchange.states,
             rows={split: seen.rows(split) for split in SPLITS},
-            known=all_known,
-            needed=needed,
-            states=States(seen.own, seen.halo, self._state_widths),
             sums=None if sums is None else FeatureRows(sums, features),
             degree=full,
-            layers=self.layers,
-            exchanges=self.exchange.states,
             alone=not isinstance(self.encoder, NetworkEncoder) and not self.encoder.reads_neighbours,
         )
 
@@ -281,10 +287,16 @@ class NodeTask(MetricByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
             else inside(shard)
         )
 
-    def _told(self, shard: NodeShard) -> tuple[NodeShard]:
-        """The part of the graph of which features or sums are published."""
+    def _published(self, shard: NodeShard) -> tuple[NodeShard]:
+        return (self.told(shard),)
+
+    def told(self, shard: NodeShard) -> NodeShard:
+        """Return the part of the graph of which features or sums are published, features as they leave."""
         seen = self.seen(shard)
-        return (prepared(self.inputs, seen) if self.exchange.features else seen,)
+        if not self.exchange.features:
+            return seen
+        seen = prepared(self.inputs, seen)
+        return replace(seen, features=self.exchange.published(seen.features))
 
     def _computed(self, data: NodeData, draw: Batch) -> Computed:
         """Return what a draw is computed from."""

@@ -60,16 +60,5 @@ def block_graph(g: np.random.Generator, features: int, classes: tuple[str, ...])
     upper: Any = sparse.block_diag(drawn, format="csr")
     edges = sparse.csr_matrix(upper + upper.T)
     edges.sort_indices()
-    return NodeShard(
-        name="nobody's",
-        ids=np.arange(nodes).astype(object),
-        features=g.standard_normal((nodes, features), np.float32),
-        label=np.full(nodes, -1),
-        classes=classes,
-        split=np.full(nodes, -1, np.int8),
-        pointers=edges.indptr.astype(np.int64),
-        senders=edges.indices.astype(np.int32),
-        halo_owner=np.zeros(0, np.int32),
-        halo_place=np.zeros(0, np.int32),
-        scale_rows=True,
-    )
+    made, ends = g.standard_normal((nodes, features), np.float32), (edges.indptr.astype(np.int64), edges.indices)
+    return NodeShard.unsplit("nobody's", np.arange(nodes), made, np.full(nodes, -1), ends, classes)

@@ -3,7 +3,7 @@
 import copy
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
+from typing import Any, Final, Self
 
 import numpy as np
 import torch
@@ -12,17 +12,18 @@ from torch import Tensor, nn
 
 from fedgraft.contracts.encoder import Encoder, NetworkEncoder
 from fedgraft.contracts.labels import Unit
-from fedgraft.contracts.loss import ClassShares
-from fedgraft.contracts.values import HaloRows, Indices
+from fedgraft.contracts.loss import ClassObjective, ClassShares
+from fedgraft.contracts.task import LossesAndBackward
+from fedgraft.contracts.values import HaloRows, Indices, Losses
+from fedgraft.domains.labels.class_weights import weighted
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.mended_graph import Mending, Part
-from fedgraft.domains.nodes.training.neighbour_sampling import Hop, Neighbourhoods, Reach
-from fedgraft.domains.nodes.training.neighbours import Neighbours
+from fedgraft.domains.nodes.training.neighbour_sampling import Hop, Neighbourhoods, Reach, Surroundings
+from fedgraft.domains.nodes.training.neighbour_sums import Neighbours
 from fedgraft.domains.nodes.training.neighgen import generator_of
-from fedgraft.domains.nodes.training.surroundings import Surroundings
-from fedgraft.domains.nodes.training.topology import View
+from fedgraft.domains.nodes.training.refinement import View
 from fedgraft.nn import flops, propagate
 from fedgraft.nn.layers import device_of
 from fedgraft.nn.propagate import Given
@@ -40,7 +41,6 @@ class NodeData:
         features: of own nodes and of the halo.
         around: neighbourhoods; of a whole network, surroundings.
         own: how many own nodes.
-        halo: how many nodes of others.
         label: int64 [own], classes; or float32 [own], numbers.
         rows: {split: int64 [nodes], own nodes}.
         known: bool [own + halo], whose features are known.
@@ -51,8 +51,6 @@ class NodeData:
         layers: how many convolutions.
         exchanges: whether hidden states are exchanged and remembered.
         alone: whether nodes are computed from their own features alone.
-        relayed: states of own nodes under a model that is being scored, one hidden layer after another, float32
-            [own, width] each.
         neighbours: all edges, where answers are smoothed over them; else None.
         view: what networks that refine answers read, where there are any; else None.
         part: what neighbours are generated from, where they are; else None.
@@ -64,7 +62,6 @@ class NodeData:
     features: FeatureRows
     around: Neighbourhoods | Surroundings
     own: int
-    halo: int
     label: Array
     rows: dict[str, Indices]
     known: NDArray[np.bool_]
@@ -81,20 +78,46 @@ class NodeData:
     unit: Unit = field(default_factory=Unit)
     weights: Tensor | None = None
     shares: ClassShares | None = None
-    kept: dict[str, tuple[list[bytes], "Computed"]] = field(default_factory=dict)
-    latest: dict[tuple[int, ...], tuple[Indices, "Computed"]] = field(default_factory=dict)
-    relayed: list[Tensor] = field(default_factory=list)
+    memory: "Memory" = field(default_factory=lambda: Memory())
+
+    @classmethod
+    def of(
+        cls,
+        graph: NodeShard,
+        known: NDArray[np.bool_],
+        features: FeatureRows,
+        around: Neighbourhoods | Surroundings,
+        needed: Indices,
+        widths: tuple[int, ...],
+        layers: int,
+        exchanges: bool,
+        *,
+        rows: dict[str, Indices] | None = None,
+        sums: FeatureRows | None = None,
+        degree: NDArray[np.float32] | None = None,
+        alone: bool = False,
+    ) -> Self:
+        """Return a client's part, without states yet, of `widths` of hidden layers; other arguments as of the class."""
+        states = States(graph.own, graph.halo, widths)
+        degree = graph.weighted_degree if degree is None else degree
+        own = graph.own, graph.label, rows or {}, known, needed, states
+        return cls(features, around, *own, sums, degree, layers, exchanges, alone)
+
+    @property
+    def halo(self) -> int:
+        """How many nodes of others there are."""
+        return len(self.known) - self.own
 
     def of_training(self, examples: Indices, most: tuple[int, ...], deep: bool, seed: int) -> "Computed":
         """Return `computed` of training nodes, given their places among these.
 
         Where all blocks are whole, every step brings the same array, which is known without a look at its numbers.
         """
-        if (latest := self.latest.get(most)) is not None and latest[0] is examples:
+        if (latest := self.memory.latest.get(most)) is not None and latest[0] is examples:
             return latest[1]
         computed = self.computed(self.rows["train"][examples], most, deep, seed)
         if not self.exchanges and self._same(most):
-            self.latest[most] = examples, computed
+            self.memory.latest[most] = examples, computed
         return computed
 
     def computed(
@@ -115,8 +138,8 @@ class NodeData:
             states = self.states.known if self.exchanges else []
         sure = self._same(most)
         key = [nodes.tobytes(), *(known.tobytes() for known in states)] if sure else []
-        if sure and keep in self.kept and self.kept[keep][0] == key:
-            return self.kept[keep][1]
+        if sure and keep in self.memory.kept and self.memory.kept[keep][0] == key:
+            return self.memory.kept[keep][1]
         known = [self.known, *(states or [np.zeros_like(self.known)] * (self.layers - 1))]
         by_number = self.sums is None and self.around.by_number
         few = self.alone and len(nodes) < self.own  # picked once here, not in every step
@@ -129,7 +152,7 @@ class NodeData:
         inputs = self.features.rows(np.concatenate([first.fresh, first.stored])) if dense is None else dense
         computed = Computed(hops, inputs, torch.from_numpy(self.label[nodes]))
         if sure:
-            self.kept[keep] = key, computed
+            self.memory.kept[keep] = key, computed
         return computed
 
     def _same(self, most: Sequence[int]) -> bool:
@@ -153,19 +176,19 @@ class NodeData:
 
         Those of all own nodes are kept in `relayed`, for the layers behind it.
         """
-        del self.relayed[layer:]
+        del self.memory.relayed[layer:]
         computed = self.whole(received=layer).on(device_of(model))
         with torch.no_grad():
-            for number in range(len(self.relayed), layer + 1):
+            for number in range(len(self.memory.relayed), layer + 1):
                 hidden: Tensor = model.hidden(number, self._before(computed, number), computed.hops[number])  # type: ignore[operator]
-                self.relayed.append(hidden)
-        sent = HaloRows(self.needed, self.relayed[layer].numpy(force=True)[self.needed])
+                self.memory.relayed.append(hidden)
+        sent = HaloRows(self.needed, self.memory.relayed[layer].numpy(force=True)[self.needed])
         nothing = [HaloRows(self.needed[:0], np.zeros((0, width), np.float32)) for width in self.states.widths]
         return [sent if number == layer else none for number, none in enumerate(nothing)]
 
     def scored(self, model: nn.Module) -> Tensor:
         """Logits [own, classes] of all own nodes, with all their neighbours, from the last layer that was relayed."""
-        computed, begin = self.whole().on(device_of(model)), len(self.relayed)
+        computed, begin = self.whole().on(device_of(model)), len(self.memory.relayed)
         with torch.no_grad():
             logits: Tensor = model(self._before(computed, begin), computed.hops[begin:], self.stored)
         return logits.cpu()
@@ -174,7 +197,7 @@ class NodeData:
         """Return the states of a layer's senders before it, where all own nodes are computed."""
         if not layer:
             return computed.inputs
-        own, hop = self.relayed[layer - 1], computed.hops[layer]
+        own, hop = self.memory.relayed[layer - 1], computed.hops[layer]
         return torch.cat([own, self.stored(layer - 1, hop).to(own.device)]) if len(hop.stored) else own
 
     def logits(self, model: nn.Module, computed: "Computed", notes: bool) -> Tensor:
@@ -205,7 +228,7 @@ class NodeData:
         """
         made = copy.copy(self)
         made.states = self.states.opened(states)
-        made.relayed = [*self.relayed]
+        made.memory = replace(self.memory, relayed=[*self.memory.relayed])
         if self.part is not None:
             self.part.sure = False
         return made
@@ -221,7 +244,9 @@ class NodeData:
                 with flops.Meter() as meter:
                     fields = mending.mended(generator, self.part)
                 states = self.states.opened(None)  # a mended part has none of its own
-                self.part.mended = edition, replace(self, **fields, states=states, part=None, kept={}), meter.flops
+                memory = replace(self.memory, kept={})
+                made = replace(self, **fields, states=states, part=None, memory=memory)
+                self.part.mended = edition, made, meter.flops
             self.part.sure = not generator.learns
         mended: NodeData = self.part.mended[1]
         return mended
@@ -233,6 +258,22 @@ class NodeData:
     def note(self, layer: int, hop: Hop, fresh: Tensor) -> None:
         """Remember fresh states of a hidden layer, float32 [receivers, width]."""
         self.states.write(layer, hop.receivers, fresh.numpy(force=True))
+
+
+@dataclass(eq=False)
+class Memory:
+    """What was computed from, so that it need not be found again, and what hidden layers are being scored.
+
+    Args:
+        kept: {name: (what decides on it, what some nodes are computed from)}.
+        latest: {most neighbours of a layer: (training nodes, what they are computed from)}.
+        relayed: states of own nodes under a model that is being scored, one hidden layer after another, float32
+            [own, width] each.
+    """
+
+    kept: dict[str, tuple[list[bytes], "Computed"]] = field(default_factory=dict)
+    latest: dict[tuple[int, ...], tuple[Indices, "Computed"]] = field(default_factory=dict)
+    relayed: list[Tensor] = field(default_factory=list)
 
 
 @dataclass(frozen=True, eq=False)
@@ -286,3 +327,32 @@ def _given(hop: Hop, sums: FeatureRows, degree: NDArray[np.float32]) -> Hop:
         given=sums.rows(nodes),
     )
     return Hop(nodes, nodes, nodes[:0], block)
+
+
+def losses_of(model: Any, data: NodeData, computed: Computed, objective: ClassObjective) -> Losses:
+    """Losses of a `NodeModel` on what the nodes are computed from; in training, fresh states are remembered."""
+    hidden, logits = data.observed(model, computed, model.training)
+    return Losses(example_losses_of(logits, data, computed, objective), hidden=hidden)
+
+
+def example_losses_of(logits: Tensor, data: NodeData, computed: Computed, objective: ClassObjective) -> Tensor:
+    """Losses [nodes], given the logits [nodes, classes]."""
+    label = computed.label.to(logits.device)
+    return weighted(objective.losses(logits, label, data.shares), label, data.weights)
+
+
+def by_hand(model: Any, data: NodeData) -> bool:
+    """Return whether there is `losses_with_back`: not where sums are given, which are no products."""
+    return data.sums is None and bool(model.by_hand)
+
+
+def losses_with_back(model: Any, data: NodeData, computed: Computed, objective: ClassObjective) -> LossesAndBackward:
+    """Return the same losses without autograd, and a function that sets all gradients, given that of the losses."""
+    note = data.note if data.exchanges and model.training else None
+    computed = computed.on(device_of(model))
+    logits, back = model.with_back(computed.inputs, computed.hops, data.stored, note)
+    losses, to_logits = objective.with_gradient(logits, computed.label, data.shares)
+    if data.weights is None:
+        return losses, lambda gradient: back(to_logits(gradient))
+    weights = data.weights.to(losses.device)[computed.label]
+    return losses * weights, lambda gradient: back(to_logits(gradient * weights))

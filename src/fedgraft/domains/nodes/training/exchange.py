@@ -8,6 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from fedgraft.contracts import Exchange
 from fedgraft.contracts.abilities import EncryptedRowsTask, HaloTask
 from fedgraft.contracts.values import Batch, Halo, HaloRows, Indices
 from fedgraft.domains.nodes.base.shards import NodeShard
@@ -25,22 +26,30 @@ class NodeExchange(HaloTask[NodeShard, NodeData], EncryptedRowsTask[NodeShard]):
         set_up: what is published before training, a `HaloSetup` where rows are handed on; None for nothing.
         draws: neighbours that take part in a step.
         losses: returns the labels' losses, float32 [n], of outputs and labels.
-        halo: most neighbours elsewhere of a node; 0 = all.
+        exchange: the method, which says what leaves.
         hands_on: whether features or states are shared; others as of the abilities.
     """
 
     set_up: Any
     draws: NeighbourBatches
     losses: Callable[[Tensor, Tensor], Tensor]
-    halo: int = 0
+    exchange: Exchange
     hands_on: bool = False
-    seals: bool = False
     halo_widths: tuple[int, ...] = ()
-    pull: str = "changed"
     handed_on: tuple[str, ...] = field(init=False, default=())
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "handed_on", self.set_up.handed_on if self.seals else ())
+
+    @property
+    def seals(self) -> bool:
+        """Whether rows are encrypted."""
+        return self.exchange.encrypted_rows
+
+    @property
+    def pull(self) -> str:
+        """What a client that asks is sent."""
+        return self.exchange.pull
 
     def halos(self, statistics: Mapping[int, Arrays]) -> dict[int, tuple[int, Halo]]:
         """Return the same as published."""
@@ -65,7 +74,7 @@ class NodeExchange(HaloTask[NodeShard, NodeData], EncryptedRowsTask[NodeShard]):
 
     def halo_of(self, shard: NodeShard) -> Halo:
         """Return those that `halo` leaves."""
-        return halo_of(thinned(shard, self.halo))
+        return halo_of(thinned(shard, self.exchange.halo))
 
     def opened(self, data: NodeData, states: Tree) -> NodeData:
         """Return the data with these states of own nodes and of the halo."""
@@ -81,7 +90,7 @@ class NodeExchange(HaloTask[NodeShard, NodeData], EncryptedRowsTask[NodeShard]):
 
     def changed(self, data: NodeData) -> list[HaloRows]:
         """Return states of nodes that others need, those that changed."""
-        return data.states.changed(data.needed)
+        return self.exchange.sent(data.states.changed(data.needed))
 
     def read(self, data: NodeData, draw: Batch) -> list[Indices]:
         """Return halo nodes that are stored senders of each hidden layer, int64 [nodes] each."""
@@ -102,4 +111,4 @@ class NodeExchange(HaloTask[NodeShard, NodeData], EncryptedRowsTask[NodeShard]):
 
     def relay(self, model: nn.Module, data: NodeData, layer: int) -> list[HaloRows]:
         """States of one hidden layer of all own nodes, from all their neighbours."""
-        return data.relay(model, layer)
+        return self.exchange.sent(data.relay(model, layer))

@@ -15,7 +15,7 @@ from scipy import sparse
 from fedgraft.contracts.values import Halo, Indices
 from fedgraft.domains.edge_data.edge_rows import taken
 from fedgraft.domains.examples import Features, stacked
-from fedgraft.domains.nodes.base.feature_coding import FeatureCoding
+from fedgraft.domains.nodes.base.features import FeatureCoding
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.errors import WireError
 from fedgraft.nn.sparse import ranges

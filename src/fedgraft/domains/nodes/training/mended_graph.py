@@ -11,7 +11,7 @@ from scipy import sparse
 from torch import Tensor, nn
 
 from fedgraft.contracts.values import Halo, Indices
-from fedgraft.domains.edge_data.edge_rows import EdgeRows, stacked_edges, taken
+from fedgraft.domains.edge_data.edge_rows import EdgeRows, taken
 from fedgraft.domains.examples import Features
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.historical_embeddings import States
@@ -312,20 +312,10 @@ def _joined(
     to, by = np.concatenate([receivers, owners, new]), np.concatenate([senders, new, owners])
     order = np.argsort(to, kind="stable")
     count = own + len(owners)
-    unsaid, nobody = np.full(count, -1), np.zeros(0, np.int32)
-    shard = NodeShard(
-        name="mended",
-        ids=np.empty(count, object),
-        features=np.zeros((count, 0), np.float32),
-        label=unsaid,
-        classes=(),
-        split=unsaid.astype(np.int8),
-        pointers=np.concatenate([[0], np.cumsum(np.bincount(to, minlength=count))]),
-        senders=by[order].astype(np.int32),
-        edge_rows=None if carried is None else _with_zeros(carried, 2 * len(owners)).take(order),
-        halo_owner=nobody,
-        halo_place=nobody,
-    )
+    edges = np.concatenate([[0], np.cumsum(np.bincount(to, minlength=count))]), by[order].astype(np.int32)
+    features, label = np.zeros((count, 0), np.float32), np.full(count, -1)
+    rows = None if carried is None else _with_zeros(carried, 2 * len(owners)).take(order)
+    shard = NodeShard.unsplit("mended", np.empty(count, object), features, label, edges, edge_rows=rows)
     return Neighbourhoods(shard)
 
 
@@ -333,9 +323,7 @@ def _with_zeros(carried: EdgeRows, count: int) -> EdgeRows:
     """What edges carry, and behind them so many that carry zeros."""
     weight = None if carried.weight is None else np.ones(count, np.float32)
     zeros = EdgeRows(np.zeros((count, carried.width), np.float32), np.ones(count, bool), np.full(count, -1), weight)
-    both = stacked_edges([carried, zeros])
-    assert both is not None, "both are there"
-    return both
+    return EdgeRows.stacked([carried, zeros])
 
 
 def _first(made: Tensor, counts: Indices) -> Tensor:

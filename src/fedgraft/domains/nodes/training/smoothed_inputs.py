@@ -7,13 +7,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
 from scipy import sparse
+from torch import Tensor, nn
 
 from fedgraft.contracts.inputs import Inputs
 from fedgraft.domains.examples import Features, compact
 from fedgraft.domains.nodes.base.features import FeatureRows
 from fedgraft.domains.nodes.base.shards import NodeShard, each_once
+from fedgraft.nn import flops
+from fedgraft.nn.propagate import Sparse, Stacked, States
 
 
 def prepared(inputs: Inputs, shard: NodeShard) -> NodeShard:
@@ -21,12 +25,8 @@ def prepared(inputs: Inputs, shard: NodeShard) -> NodeShard:
 
     Edges to nodes of others have no part in it.
     """
-    if not inputs.hops:
-        return shard
-    within, made = Within.of(shard), [shard.features]
-    for _ in range(inputs.hops):
-        made.append(within.mean(made[-1]))
-    return replace(shard, features=inputs.together(made[0], [made[1:]]))
+    read = inputs.read(shard.features, [Within.of(shard).mean] if inputs.hops else [])
+    return shard if read is shard.features else replace(shard, features=read)
 
 
 def rows_of(inputs: Inputs, own: Features, halo: Features) -> FeatureRows:
@@ -85,3 +85,26 @@ def side_by_side(blocks: Sequence[Features]) -> Features:
     if isinstance(blocks[0], np.ndarray):
         return np.concatenate(blocks, axis=1)
     return sparse.csr_matrix(sparse.hstack(blocks, format="csr"))
+
+
+class HopAttention(nn.Module):
+    """From rows of so many hops and the features themselves, side by side, to one row of so many features."""
+
+    def __init__(self, features: int, hops: int) -> None:
+        super().__init__()
+        self._blocks = hops + 1
+        self.score = nn.Parameter(torch.zeros(features))
+
+    def forward(self, inputs: States) -> Tensor:
+        """Return the weighted rows, float32 [nodes, features], of [nodes, (hops + 1) x features], which are dense."""
+        assert not isinstance(inputs, Sparse), "these were made dense"
+        rows = inputs.dense if isinstance(inputs, Stacked) else inputs
+        blocks = rows.view(len(rows), self._blocks, -1)
+        flops.count(2 * (1 + torch.is_grad_enabled()) * rows.numel())
+        weights = torch.softmax(blocks @ self.score, dim=1)
+        return torch.bmm(weights[:, None], blocks)[:, 0]
+
+
+def attention_of(inputs: Inputs, features: int) -> HopAttention | None:
+    """Return the attention of a model with these inputs, of so many features; None for one that has none."""
+    return HopAttention(features or 1, inputs.hops) if inputs.attends else None

@@ -4,7 +4,7 @@ How one exchange of messages is trusted and charged is `exchange`; how rounds go
 `halo_exchange`.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from fedgraft import wire
@@ -87,7 +87,8 @@ class Messenger:
 
     def most_training_bytes(self, client: int) -> Traffic:
         """Return the most bytes that a client's round can take."""
-        model = Traffic(self.limits.request_bytes("train"), self.limits.reply_bytes("train"))
+        kinds = ("train", *Protocol.of(self._plan).outside)
+        model = Traffic(sum(map(self.limits.request_bytes, kinds)), sum(map(self.limits.reply_bytes, kinds)))
         return model.plus(self._halo.most_bytes(client)[1]).plus(self._collecting.most_bytes)
 
     def probe(self, models: Models, round: int, probe: Probe, progress: float) -> Replies:
@@ -126,6 +127,15 @@ class Messenger:
         self._halo.forget(replies.failed)
         rate = self._plan.training.rate(int(progress * PROGRESS_STEPS) / PROGRESS_STEPS)
         return self._collecting.ended(begun, replies, round, rate)
+
+    def told_outside(self, clients: Iterable[int], round: int) -> dict[int, dict[str, float]]:
+        """Ask clients by kinds of messages from outside; return {client: {name: scalar}} of those that answer."""
+        told: dict[int, dict[str, float]] = {client: {} for client in clients}
+        for kind in Protocol.of(self._plan).outside if told else ():
+            replies = self._requests.send(kind, round, self._requests.of(kind, round, dict.fromkeys(told)))
+            for client, message in replies.messages.items():
+                told[client] |= message.report
+        return told
 
     def train_silently(self, models: Models, round: int, progress: float) -> TrainReplies:
         """Have a cohort train by itself. Nothing travels but the current model, to those who lack it.
