@@ -14,7 +14,7 @@ from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import Losses
 from fedgraft.domains.ranking.metrics import score_users
 from fedgraft.engine.allocator import keep_freed
-from fedgraft.engine.client.local_trainer import SEEDS
+from fedgraft.engine.client.model_views import SEEDS
 from fedgraft.engine.plan import Plan
 from fedgraft.experiment import job as jobs
 from fedgraft.experiment.recipes.recipe import Recipe

@@ -115,7 +115,7 @@ def coded_rows(monkeypatch: pytest.MonkeyPatch) -> list[Array]:
         coded.extend(rows)
         return encrypted(seal, what, places, rows)
 
-    monkeypatch.setattr(RowSeal, "sealed", note)
+    monkeypatch.setattr(RowSeal, "encrypted", note)
     return coded
 
 

@@ -12,7 +12,7 @@ from fedgraft.engine.client import client as clients
 from fedgraft.engine.server.loop.stopping import Evaluation
 from fedgraft.errors import InputError
 from fedgraft.experiment.job import load
-from fedgraft.experiment.running import runner
+from fedgraft.experiment.running import runner, settled
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage.provenance import MOST_DIGESTS, check_clients, digest_of, origin_of
 from fedgraft.experiment.storage.run_folder import RunFolder
@@ -244,7 +244,7 @@ def test_of_parts_of_one_graph_all_relay_what_the_sample_sees_of_them(at):
 
 
 def test_a_run_of_very_many_clients_says_what_to_do(monkeypatch, caplog):
-    monkeypatch.setattr(runner, "VERY_MANY", MANY)
+    monkeypatch.setattr(settled, "VERY_MANY", MANY)
     execute(load("fedacs", {**QUICK, "rounds": 1}))
     assert "evaluation.sample=100 scores a hundred clients" in caplog.text
     caplog.clear()

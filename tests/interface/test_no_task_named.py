@@ -22,7 +22,6 @@ MODULES = (
             "api",
             "finished",
             "python_arguments",
-            "named_tables",
             "json_tables",
             "request_schema",
             "serve",

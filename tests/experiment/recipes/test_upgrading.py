@@ -124,7 +124,10 @@ def test_another_task_has_none_of_the_stages_of_the_one_before():
             r"exchange 'windowed_halo' does not fit task 'node'; halo, no_exchange do",
         ),
         ({"inputs.name": "raw_features", "inputs.propagate": 1}, "inputs.name = 'propagated' has it"),
-        ({"data.name": "molecules", "task.name": "graph", "inputs.scale": 1.0}, r"task 'graph' has no \[inputs\]"),
+        (
+            {"data.name": "molecules", "task.name": "graph", "exchange.states": True},
+            r"task 'graph' has no \[exchange\]",
+        ),
     ],
 )
 def test_stages_must_fit_the_task(changes, error):

@@ -48,7 +48,7 @@ def task_of(recipe, **options):
 def nodes(metric, classes=2, name="graft_node"):
     names = NAMES[:classes]
     known = {"class_names": names, "classes": classes} if name == "graft_node" else {"class_names": names}
-    return task_of(name, judged=metric, rare="fraud" if classes == 2 else "", **known)
+    return task_of(name, judged=metric, positive_class="fraud" if classes == 2 else "", **known)
 
 
 def guessed(task, classes, n=400):

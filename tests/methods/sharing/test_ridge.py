@@ -242,7 +242,7 @@ def test_sums_are_not_treated_as_steps():
 def test_impossible_options_are_refused():
     with pytest.raises(InputError, match=r"Ridge\.form must be one of .*gram.*; got 'grim'"):
         Ridge(form="grim")
-    with pytest.raises(InputError, match=r"Ridge\.least must be >= 1; got 0"):
+    with pytest.raises(InputError, match=r"Ridge\.min_group_size must be >= 1; got 0"):
         Ridge(min_group_size=0)
     with pytest.raises(InputError, match=r"Ridge\.form must be a form of numbers"):
         Ridge("class_sums").fitted(TaskFacts(linear=Linear("w", "b", 2, 1, classes=False)))

@@ -10,6 +10,7 @@ from fedgraft.contracts import Batch
 from fedgraft.contracts.task import example_losses
 from fedgraft.contracts.values import HaloRows
 from fedgraft.domains.nodes.base.shards import cut, merge_shards
+from fedgraft.domains.nodes.training.client_graph import Memory
 from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.sage import SAGE
@@ -45,7 +46,7 @@ def cross_entropy(hidden, label):
 
 def last(task, model, data):
     """The last hidden layer of all own nodes, from all neighbours."""
-    everywhere = replace(data, rows={**data.rows, "test": np.arange(data.own)}, kept={})
+    everywhere = replace(data, rows={**data.rows, "test": np.arange(data.own)}, memory=Memory())
     return task.asked.represent(model, everywhere)[0]
 
 

@@ -4,12 +4,11 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from fedgraft.domains.labelled.model import Inputs
 from torch import nn
 from toy_rooms import SWITCHES, Room
 
 from fedgraft.contracts.loss import ClassObjective
-from fedgraft.domains.labelled.task import LabelTask
+from fedgraft.domains.labelled.task import Inputs, LabelTask
 from fedgraft.methods.losses.cross_entropy import CrossEntropy
 
 
@@ -30,7 +29,7 @@ class Lamps(LabelTask[Room]):
     """Tell whether a lamp is lit.
 
     Args:
-        class_names, label_names, ends, judged, rare: taken from the data.
+        class_names, label_names, ends, judged, positive_class: taken from the data.
         objective: the loss.
     """
 
