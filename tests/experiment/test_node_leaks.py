@@ -1,6 +1,7 @@
 """What no message of a run on one graph may hold: labels of test nodes, and features that are not shared."""
 
 from dataclasses import replace
+from operator import attrgetter
 
 import numpy as np
 import pytest
@@ -73,8 +74,8 @@ def test_no_message_and_no_memory_depends_on_labels_of_test_nodes(recipe, change
     (messages, memories, state), (others, others_memories, other) = (ran(experiment, each) for each in (shards, blind))
     assert messages == others, "bit for bit"
     assert memories == others_memories
-    for name in ("sharing", "halo_store", "sampler", "selector", "chosen", "bytes"):
-        assert same(getattr(state, name), getattr(other, name)), name
+    for name in ("sharing", "exchange.halo_store", "sampler", "selector", "clients.chosen", "bytes"):
+        assert same(attrgetter(name)(state), attrgetter(name)(other)), name
     assert [point["validation"] for point in state.curve] == [point["validation"] for point in other.curve]
     assert state.losses["test"] != other.losses["test"], "but what is scored is another"
 

@@ -2,6 +2,7 @@
 
 import shutil
 import sys
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 import fedgraft
 from fedgraft.engine.privacy import spending
 from fedgraft.engine.protocol import table
+from fedgraft.errors import InputError
 from fedgraft.experiment.job import build
 from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.runtimes.workers.in_process import InProcess
@@ -165,3 +167,51 @@ def test_a_kind_of_message(toy, workers):
     assert played.charged["header"] > run().charged["header"]
     heard = played.state.selector
     assert second.selected == (min(heard, key=heard.get),)
+
+
+@pytest.mark.parametrize(
+    ("name", "number", "tells", "error"),
+    [
+        ("train", 200, {"mine": "losses"}, "a name of its own"),
+        ("mine", 60, {"mine": "losses"}, "a number in"),
+        ("mine", 201, {"loss": "losses"}, "names of their own"),
+        ("mine", 201, {"mine": "secrets"}, "must be among"),
+    ],
+)
+def test_a_kind_of_message_replaces_none_and_says_what_it_tells(name, number, tells, error):
+    with pytest.raises(ValueError, match=error):
+        table.declare(name, number, "anything", tells, dict)
+    assert name not in table.OUTSIDE
+
+
+def test_whoever_does_not_answer_a_kind_of_message_has_failed(toy):
+    """The selector hears nothing of it in place of a report without the scalar."""
+    toy("message")
+    import_module("toy_noise")
+    names, _ = table.OUTSIDE["loudness"]
+    table.OUTSIDE["loudness"] = names, lambda plan, data: {"loudness": float("nan")}
+    played = run(selector={"name": "toy_noise:Quietest"}, rounds=1)
+    assert played.state.selector == {}
+    assert set(played.rows[0].failed) == {0, 1}
+
+
+def test_at_home_no_message_tells_scores(toy):
+    toy("message")
+    import_module("toy_noise")
+    table.declare("loudness", 200, "a score", {"loudness": "scores"}, dict)
+    with pytest.raises(InputError, match="'loudness' tell them"):
+        run(selector={"name": "toy_noise:Quietest"}, evaluation={"at": "home"})
+
+
+def test_ways_that_send_rows_say_what_these_tell(toy):
+    toy("answers")
+    ways = import_module("toy_oracle").Knowing
+    ways.hops, ways.row_width = 1, 2
+    with pytest.raises(TypeError, match="row_tells"):
+        run(answers={"name": "toy_oracle:Oracle"})
+
+
+def test_numbers_of_edges_have_no_answers_to_better(of):
+    numbers = {**of["edge"]["data"], "labels": "numbers", "label": "amount"}
+    with pytest.raises(InputError, match=r"\[answers\] must be one that leaves answers alone"):
+        run(**{**of["edge"], "data": numbers}, answers={"class_prior": True})

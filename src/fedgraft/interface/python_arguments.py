@@ -12,7 +12,7 @@ import pandas as pd
 from fedgraft.errors import InputError, unknown
 from fedgraft.experiment.job import Job
 from fedgraft.experiment.recipes import discovery
-from fedgraft.experiment.recipes.recipe import Recipe
+from fedgraft.experiment.recipes.recipe import RENAMED, Recipe
 from fedgraft.experiment.recipes.sections import METHODS, SETTINGS, VALUES
 from fedgraft.experiment.storage.data_notes import without_notes
 from fedgraft.experiment.storage.run_folder import RunFolder
@@ -55,6 +55,7 @@ def changes_of(choices: Mapping[str, Any]) -> dict[str, Any]:
     """Return {"section.key": value} of keyword arguments."""
     changes: dict[str, Any] = {}
     for key, value in choices.items():
+        key = RENAMED.get(key, key)
         if key not in METHODS and key not in SETTINGS and key not in VALUES:
             raise unknown("argument", key, [*ARGUMENTS, *METHODS, *SETTINGS, *VALUES])
         if key in METHODS and (section := discovery.section_of(METHODS[key], value)) is not None:

@@ -87,3 +87,10 @@ def test_a_line_s_number_is_its_unit_s():
 )
 def test_which_unit_contains_which(larger, unit, holds):
     assert contains(larger, unit) is holds
+
+
+def test_a_unit_that_this_process_does_not_know_may_contain_any():
+    """A run's module declared it; where another run does not import that, nothing is understated."""
+    assert all(contains("household", unit) for unit in ("node", "graph", "rating", "user"))
+    assert not contains("node", "graph")
+    assert not contains("household", "household")

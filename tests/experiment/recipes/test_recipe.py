@@ -1,6 +1,6 @@
 """What a recipe wants in place of its own options, where another method is named."""
 
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 import pytest
@@ -10,6 +10,8 @@ from fedgraft.experiment.job import load
 from fedgraft.experiment.recipes import discovery
 from fedgraft.experiment.recipes.recipe import Recipe, outside_names, override, parse_override, renamed
 from fedgraft.experiment.recipes.recipe_files import recipes
+from fedgraft.interface.python_arguments import changes_of
+from fedgraft.methods.sharing.ridge import Ridge
 from helpers.toy_runs import toy
 
 ALTERNATIVES = {
@@ -257,3 +259,27 @@ def test_a_recipe_takes_every_selector_that_its_task_can_serve(recipe):
         except InputError as error:
             refused[name] = str(error)
     assert {name: said for name, said in refused.items() if not any(lack in said for lack in LACKING)} == {}
+
+
+@pytest.mark.parametrize("name", ["nodes", "edges"])
+def test_earlier_names_stand_for_those_of_now_wherever_they_are_said(name):
+    content = {"data": {"name": name, "unknown": "-1", "repeats": "sum"}, "yardsticks": ["majority"]}
+    now = {"data": {"name": name, "na_labels": "-1", "duplicate_edges": "sum"}, "baselines": ["majority"]}
+    assert renamed(content) == now
+    changed = override(now, {"data.unknown": "?", "yardsticks": []})
+    assert changed == {"data": {**now["data"], "na_labels": "?"}, "baselines": []}
+    assert changes_of({"yardsticks": []}) == {"baselines": []}
+
+
+def test_a_method_that_has_an_option_of_an_earlier_name_keeps_it():
+    assert override({"sampler": {"name": "fedais"}}, {"sampler.least": 3.0})["sampler"]["least"] == 3.0
+    own = {"sharing": {"name": f"{__name__}:OwnRidge", "least": 4}}
+    assert renamed(own) == own
+    assert override(own, {"sharing.least": 5})["sharing"]["least"] == 5
+
+
+@dataclass(frozen=True)
+class OwnRidge(Ridge):
+    __doc__ = Ridge.__doc__
+
+    least: int = 3

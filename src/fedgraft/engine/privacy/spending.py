@@ -17,6 +17,8 @@ from fedgraft.secrets.accountant import Answered, Part, Released, epsilon_of
 UNIT, NOISE, ANSWERED = "unit", "noise", "answered"
 """Keys of a log's line, by which it says of which unit a reply told, and that it held noise, with "divergence" and
 "failure", or answers told at random."""
+UNITS: Final = {"node", "graph", "rating", "user", CLIENT}
+"""Units of tasks that come with fedgraft."""
 INSIDE: Final = {("rating", "user")}
 """(unit, larger unit that contains it), beside clients, which contain all others; a module of yours may add its own."""
 _Told: TypeAlias = Counter[tuple[str, Part]]
@@ -71,8 +73,9 @@ class Spending:
 
 
 def contains(larger: str, unit: str) -> bool:
-    """Return whether one unit is a part of a larger one."""
-    return larger != unit and (larger == CLIENT or (unit, larger) in INSIDE)
+    """Return whether one unit is a part of a larger one; one that this process does not know may contain any."""
+    known = larger in UNITS or any(larger in pair for pair in INSIDE)
+    return larger != unit and (larger == CLIENT or not known or (unit, larger) in INSIDE)
 
 
 def _part(line: Mapping[str, Any]) -> tuple[str, Part]:

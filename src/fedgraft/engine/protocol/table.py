@@ -8,7 +8,8 @@ from types import MappingProxyType
 from typing import Any, Final, TypeAlias
 
 from fedgraft import wire
-from fedgraft.engine.plan import Plan
+from fedgraft.contracts.capabilities import CAPABILITIES
+from fedgraft.engine.plan import REPORTED, SCORES, Plan
 from fedgraft.engine.protocol import (
     masking_kinds,
     scoring_kinds,
@@ -51,7 +52,17 @@ def declare(name: str, number: int, says: str, tells: Mapping[str, str], answer:
         says: what a reply holds, in words for pages.
         tells: {name of a scalar: what it tells of a client, a word of `contracts.capabilities`}.
         answer: a function of a module, which worker processes import.
+
+    Raises:
+        ValueError: for a kind or a scalar that there is, for another number, and for a word that is no capability.
     """
+    if (name in _KNOWN and name not in OUTSIDE) or not 128 <= number <= 255:
+        needed = "A kind of message from outside has a name of its own and a number in [128, 255]"
+        raise ValueError(f"{needed}; got {name!r}, {number}.")
+    if taken := tells.keys() & {*REPORTED, *SCORES, "update"}:
+        raise ValueError(f"Scalars of the kind of message {name!r} must have names of their own; got {sorted(taken)}.")
+    if strange := {*tells.values()} - CAPABILITIES.keys():
+        raise ValueError(f"What scalars tell must be among {', '.join(CAPABILITIES)}; got {sorted(strange)}.")
 
     def asked(plan: Plan) -> bool:
         return plan.collection.single and not plan.reports.isdisjoint(tells)

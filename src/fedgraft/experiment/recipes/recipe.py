@@ -37,12 +37,13 @@ ANY = "*"
 RENAMED = {
     "sharing.averaging": "evaluation.averaging",
     "sharing.least": "sharing.min_group_size",
+    "task.rare": "task.positive_class",
     "data.unknown": "data.na_labels",
     "data.repeats": "data.duplicate_edges",
     "data.least_examples": "data.min_examples",
     "yardsticks": "baselines",
 }
-"""{earlier name of a key: its name now}; recipes and stored runs may have either."""
+"""{earlier name of a key: its name now}; recipes may have either, where a method has no option of the earlier one."""
 EXTENDS = "extends"
 """Key of the recipe that a file starts from."""
 _NAMED = frozenset((*METHODS, "name", "codecs", "baselines", "yardsticks", "module"))
@@ -145,7 +146,7 @@ def parse_override(text: str) -> tuple[str, Any]:
 def override(content: Section, changes: Mapping[str, Any]) -> Section:
     """`content` with {"section.key": value} applied; names first, since they drop a section's other options."""
     check_alternatives(content)
-    changes = {RENAMED.get(key, key): value for key, value in changes.items()}
+    changes = {_now(key, content, changes): value for key, value in changes.items()}
     result = {key: dict(value) if isinstance(value, dict) else value for key, value in content.items()}
     for key, value in changes.items():
         section, _, option = key.partition(".")
@@ -181,10 +182,23 @@ def renamed(content: Section) -> Section:
         section = result.get(before)
         if not option and before in result:
             result.setdefault(after, result.pop(before))
-        elif isinstance(section, Mapping) and option in section:
+        elif isinstance(section, Mapping) and option in section and _now(old, content, {}) == new:
             result[before] = {key: value for key, value in section.items() if key != option}
             result[after] = {name: section[option], **section_of(result, after, named=False)}
     return result
+
+
+def _now(key: str, content: Section, changes: Mapping[str, Any]) -> str:
+    """Return the name that a key has now; its own where the section's method has an option of that name."""
+    section, _, option = key.partition(".")
+    if key not in RENAMED or not option or section not in METHODS:
+        return RENAMED.get(key, key)
+    given = content.get(section, {})
+    name = changes.get(f"{section}.name", given.get("name", "") if isinstance(given, Mapping) else given)
+    try:
+        return key if option in settable(discovery.find(METHODS[section], str(name))) else RENAMED[key]
+    except InputError:  # a method that there is not, which is said elsewhere
+        return RENAMED[key]
 
 
 def section_of(content: Section, name: str, default: str = "", named: bool = True) -> Section:

@@ -10,6 +10,7 @@ from fedgraft.contracts.option_groups import settable
 from fedgraft.engine.plan import HOME, Plan
 from fedgraft.engine.privacy.collection import collection_of
 from fedgraft.engine.privacy.secure_sum import MASKED
+from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.clock.simulated_clock import Clock
 from fedgraft.engine.server.loop.stopping import Stopping
 from fedgraft.engine.server.rounds.safeguards import Safeguards
@@ -204,6 +205,10 @@ def _scored_at_home(plan: Plan, selector: Selector[Any], stopping: Stopping) -> 
             change = {f"{section}.name": instead}
             why = f"{section} {type(method).__name__} learns from them"
             found.append(Finding(why, f"{section}.name = {instead!r}", change))
+    for kind in Protocol.of(plan).outside:
+        if "scores" in Protocol.of(plan).told(kind):
+            change = {"selector.name": "random"}
+            found.append(Finding(f"messages of kind {kind!r} tell them", "selector.name = 'random'", change))
     if plan.smoothing is not None:
         found.append(
             Finding("a way to smooth answers is chosen by them", "answers.smoothing = 0", {"answers.smoothing": 0})

@@ -41,7 +41,7 @@ EARLIER = {
     "decision": "threshold",
     "decisions": "thresholds",
 }
-"""{earlier name of a key: its name now}; a summary has either."""
+"""{earlier name of a key: its name now}; a summary is written with both."""
 
 
 def summarise(

@@ -34,7 +34,7 @@ from fedgraft.experiment.storage.provenance import Origin, check_shape, versions
 from fedgraft.experiment.storage.stored_state import checked_content, checked_memories, checked_state, format_of
 from fedgraft.wire.layouts import Arrays, Tree
 
-FORMAT: Final = 6
+FORMAT: Final = 7
 """Of `state.bin`."""
 
 

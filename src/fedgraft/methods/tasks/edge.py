@@ -157,6 +157,12 @@ class Edge(
         """True where there is dropout, or a stochastic convolution."""
         return self.objective.dropout > 0 or self.encoder.stochastic
 
+    def _check_numbers_loss(self) -> None:
+        """Raise `InputError` for what numbers lack: another loss, and answers that are bettered."""
+        super()._check_numbers_loss()
+        alone = self.answering.ways(2, 0).texts == ("",)
+        require(alone, "[answers]", "one that leaves answers alone where labels are numbers", self.answering)
+
     def known_of(self, shard: EdgeShard) -> dict[str, Any]:
         """Return the kind of labels, and the widths of what is read."""
         graph = shard.graph

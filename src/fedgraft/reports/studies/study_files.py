@@ -45,6 +45,9 @@ def read_file(study: str) -> tuple[str, dict[str, Any]]:
         content = tomllib.loads(path.read_bytes().decode())
     except (ValueError, RecursionError) as error:  # of the bytes, or of the text
         raise InputError(f"{study} is not valid TOML: {error}.") from error
+    for panel in content["panels"] if isinstance(content.get("panels"), list) else ():
+        if isinstance(panel, dict) and "yardsticks" in panel:  # as files of before say
+            panel.setdefault("baselines", panel.pop("yardsticks"))
     try:
         _check(content)
     except InputError as error:

@@ -76,7 +76,7 @@ Stored: TypeAlias = "ObjectBytes | Sequence[ray.ObjectRef[ObjectBytes]]"
 class Actor:
     """A worker that is an actor; it does one thing at a time."""
 
-    def begin(self, paths: Sequence[str], plan: Blob, shards: Stored, threads: int) -> int:
+    def begin(self, paths: Sequence[str], plan: Blob, shards: Stored, threads: int, outside: bytes) -> int:
         """Get ready, and return the process's id; a lack of memory is told in words instead.
 
         Args:
@@ -84,8 +84,10 @@ class Actor:
             plan: what both ends agreed on, pickled.
             shards: every client's own shard.
             threads: torch threads.
+            outside: how kinds of messages from outside are answered, pickled: to read it imports their modules.
         """
         sys.path.extend(path for path in paths if path not in sys.path)
+        pickle.loads(outside)
         self._serving = Serving(pickle.loads(view_of(plan)), _shards(shards), threads, shared, lasting)
         return os.getpid()
 

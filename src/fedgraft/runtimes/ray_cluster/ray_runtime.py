@@ -1,5 +1,6 @@
 """Runtime on a Ray cluster: actors serve clients, this process keeps what those remember."""
 
+import pickle
 import sys
 from collections import deque
 from collections.abc import Collection, Mapping, Sequence
@@ -14,6 +15,7 @@ from fedgraft.contracts import ClientFailed
 from fedgraft.contracts.data import Shards
 from fedgraft.engine.client.client import Given, most_prepared
 from fedgraft.engine.plan import Plan
+from fedgraft.engine.protocol.table import OUTSIDE
 from fedgraft.errors import FedgraftError, InputError, MachineError, memory_shortage
 from fedgraft.runtimes.ray_cluster import cluster
 from fedgraft.runtimes.ray_cluster.actor import Actor, ObjectBytes, lasting, shared
@@ -138,7 +140,7 @@ class RayChannels(Channels):
     def __init__(self, plan: Plan, shards: Sequence[Any], threads: int, cpus: int, gpus: float) -> None:
         apart = isinstance(shards, list | tuple)
         stored = [_put(shard) for shard in shards] if apart else _put(shards)
-        self._arguments = [*sys.path], _put(plan), stored, threads
+        self._arguments = [*sys.path], _put(plan), stored, threads, pickle.dumps(OUTSIDE)
         self._cpus, self._gpus = cpus, gpus
         self._actors: Any = ray.remote(Actor)
         self._recent: deque[tuple[bytes, ObjectBytes]] = deque()

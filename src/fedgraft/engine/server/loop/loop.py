@@ -148,15 +148,19 @@ class Loop:
             self._finish(state)
             return None
         state.round, trained = round, made.arrived.trained
-        outside = self._messenger.told_outside(trained.reports if collects else (), round)
+        outside, silenced = self._messenger.told_outside(trained.reports if collects else (), round)
         self._note_computed(state, TRAINING)
         due = self._due(state)
         scores, unscored = self._score(state) if due else ({}, {})
         reports = self._guards.credible(trained.reports, state.clients.loss_scales)
         outcome = Outcome(
             selected=made.cohort,
-            reports={c: {**state.profiles[c], **report, **outside.get(c, {})} for c, report in reports.items()},
-            failed=trained.failed,
+            reports={
+                client: {**state.profiles[client], **report, **outside.get(client, {})}
+                for client, report in reports.items()
+                if client not in silenced
+            },
+            failed={**trained.failed, **silenced},
             score=scores.get(self._selector.score_split),
             bytes=self.ledger.total - spent,
             timings=made.arrived.timings,
