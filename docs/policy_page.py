@@ -76,7 +76,7 @@ that is beyond a rule, such as a probe where `purposes` has none, fails at the c
 **What a policy does not do.** It says which things leave, not how much of the data one of them holds: an update of an
 allowed network may still be turned back into examples ([what an update tells](security.md#what-an-update-tells)). A
 server may choose who trains, lie about others, and send any numbers as a model. Rows that are
-[sealed](security.md#sealed-rows) count as what they hold, since other sites read them.
+[encrypted](security.md#encrypted-rows) count as what they hold, since other sites read them.
 """
 KINDS = """\
 ## Kinds of messages

@@ -291,7 +291,7 @@ def test_edges_between_clients_that_do_not_fit_are_damage(whole_run, name, chang
     experiment = experiment.fitted(experiment.data.load(1))
     check_state(state, experiment.plan, experiment.selector, "state.bin")
     state.exchange.boundaries = {**state.exchange.boundaries, name: change(state.exchange.boundaries[name])}
-    with pytest.raises(InputError, match=r"state\.bin is damaged: state\.borders do not fit"):
+    with pytest.raises(InputError, match=r"state\.bin is damaged: state\.boundaries do not fit"):
         check_state(state, experiment.plan, experiment.selector, "state.bin")
 
 
@@ -302,5 +302,5 @@ def test_edges_between_clients_belong_to_a_task_that_smooths(whole_run):
     assert (state.exchange.boundaries, state.smoothed) == ({}, {})
     state.exchange.boundaries = {"own": np.zeros(4, np.int64)}
     experiment = experiment.fitted(experiment.data.load(1))
-    with pytest.raises(InputError, match=r"state\.borders are of another task"):
+    with pytest.raises(InputError, match=r"state\.boundaries are of another task"):
         check_state(state, experiment.plan, experiment.selector, "state.bin")

@@ -67,5 +67,5 @@ def test_weights_of_boundaries_are_part_of_the_state() -> None:
     check_state(state, experiment.plan, experiment.selector, "state.bin")
     assert set(state.exchange.boundaries["weights"].tolist()) == {0.25, 1.0}
     state.exchange.boundaries = {**state.exchange.boundaries, "weights": -state.exchange.boundaries["weights"]}
-    with pytest.raises(InputError, match=r"state\.borders do not fit"):
+    with pytest.raises(InputError, match=r"state\.boundaries do not fit"):
         check_state(state, experiment.plan, experiment.selector, "state.bin")

@@ -95,7 +95,7 @@ class Labels(ABC):
 
     @abstractmethod
     def losses(self, outputs: Tensor, label: Tensor, shares: ClassShares | None = None) -> Tensor:
-        """Return the loss of each example, float32 [n], from outputs [n, width] and labels as `told`.
+        """Return the loss of each example, float32 [n], from outputs [n, width] and labels as `standardize` returns.
 
         `shares` of classes at the client, for losses that depend on them; None leaves them as without.
         """
@@ -106,7 +106,7 @@ class Labels(ABC):
 
     @abstractmethod
     def sums_of(self, batches: Batches, unit: Unit) -> Sums:
-        """Return `sums` of some examples, all of them known; `unit` as of `told`."""
+        """Return `sums` of some examples, all of them known; `unit` as of `standardize`."""
 
     @abstractmethod
     def score(self, sums: Sums) -> float:
@@ -146,7 +146,7 @@ class Labels(ABC):
         return None
 
     def decision_thresholds(self, sums: Mapping[str, Sums]) -> dict[str, dict[str, Any]]:
-        """Return {label: what `decision` tells of it} where an example has several; {} by default."""
+        """Return {label: what `decision_threshold` tells of it} where an example has several; {} by default."""
         return {}
 
     @abstractmethod

@@ -267,7 +267,7 @@ class Task(Checked, ABC, Generic[Shard, Prepared]):
         return []
 
     def sealing(self) -> Self:
-        """Return this task with rows sealed, see `EncryptedRowsTask`. Raises `InputError` where options exclude it."""
+        """Return this task with encrypted rows (`EncryptedRowsTask`). Raises `InputError` where options exclude it."""
         raise TypeError(f"{type(self).__name__} hands no rows on.")
 
     def mean_loss(self, sums: Sums) -> float:

@@ -17,7 +17,7 @@ MOST_NODES = 2**31
 def encode(boundary: Boundary) -> Array:
     """Return uint8 [bytes]: numbers of 7 bits a byte, most of which are small.
 
-    How many nodes there are, and how many in the border; of each the gap to the one before it and its neighbours'
+    How many nodes there are, and how many in the boundary; of each the gap to the one before it and its neighbours'
     number; of each edge the gap to the owner before it, and the place; and the bits of its weight, if edges have some.
     """
     starts = np.cumsum(boundary.counts) - boundary.counts

@@ -13,7 +13,7 @@ from fedgraft.wire.layouts import Array, Arrays, Layout, finite
 class HaloCodec:
     """Turn halo rows into arrays of a message and back, at both ends, by the plan's widths and codec of rows.
 
-    Sealed rows are uint8 [rows, bytes] here, as the server has them.
+    Encrypted rows are uint8 [rows, bytes] here, as the server has them.
     """
 
     def __init__(self, plan: Plan) -> None:

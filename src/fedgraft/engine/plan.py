@@ -233,7 +233,7 @@ class Plan(Abilities):
     def halo_layout(self) -> Layout:
         """Layout of rows before the codec: for each layer, whose they are (a bit for each that may be meant) and they.
 
-        Its names begin with `HALO`. Sealed rows are behind the codec already.
+        Its names begin with `HALO`. Encrypted rows are behind the codec already.
         """
         return self._halo_layout(self.row_coding) if self.encrypted else self._halo_layout(None)
 

@@ -1,8 +1,8 @@
 """Rows that clients tell each other by way of a server that cannot read them: each is encrypted by itself.
 
 A row is encrypted with AES-256-SIV: a tag of 16 bytes, made of the row and of where it belongs, then the row, encrypted
-under that tag. So no nonce has to be kept: a round that is made again after a kill seals equal rows to equal bytes, and
-any other row under another tag. Who lacks the key sees whether a row of one place is what it was, and nothing else.
+under that tag. So no nonce has to be kept: a round that is made again after a kill encrypts equal rows to equal bytes,
+and any other row under another tag. Who lacks the key sees whether a row of one place is what it was, and nothing else.
 
 A server can leave rows out, or hand on what it was sent of that place before. It can neither change a row nor put it in
 another's place.
@@ -35,7 +35,7 @@ class RowSeal:
 
     Args:
         secret: that all sites have and the server has not, 32 bytes; b"" = none, as where all clients are on one
-            machine. Then a row has zeros for its tag, and is open: only as long as a sealed one.
+            machine. Then a row has zeros for its tag, and is open: only as long as an encrypted one.
         run: the run's name.
     """
 

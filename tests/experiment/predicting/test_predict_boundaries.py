@@ -47,7 +47,7 @@ def every_table(alike: bool, carried: bool) -> dict[str, pd.DataFrame]:
 def case(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> tuple[str, dict[str, pd.DataFrame], Path, LocalSites]:
-    root = tmp_path_factory.mktemp("borders")
+    root = tmp_path_factory.mktemp("boundaries")
     recipe, alike, options = CASES[request.param]
     every = every_table(alike, "data.time" in options)
     here(every, root, recipe, options)

@@ -1,4 +1,4 @@
-"""Rows that the server hands on from client to client without a look at them: the ability of tasks that seal these."""
+"""Rows that the server hands on from client to client unread: the ability of tasks that encrypt these."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -29,7 +29,7 @@ class EncryptedRowsTask(ABC, Generic[Shard]):
     @property
     @abstractmethod
     def hands_on(self) -> bool:
-        """Whether there are such rows, sealed or not."""
+        """Whether there are such rows, encrypted or not."""
 
     @property
     @abstractmethod
@@ -42,7 +42,7 @@ class EncryptedRowsTask(ABC, Generic[Shard]):
 
     @abstractmethod
     def received_places(self, client: int, shard: Shard, shared: Arrays) -> Mapping[str, Indices]:
-        """Return the same of what a client got back, whose rows are still sealed. Raises `WireError` for misfits."""
+        """Return the same of what a client got back, whose rows are still encrypted. Raises `WireError` for misfits."""
 
     @abstractmethod
     def halo_of(self, shard: Shard) -> Halo:

@@ -33,7 +33,7 @@ CLIENTS, SIZES, ROWS = "history_clients", "history_counts", "history"
 
 @dataclass(frozen=True)
 class HistoryExchange:
-    """The exchange, of edges that carry so many columns; where it is `sealed` the server cannot read histories."""
+    """The exchange, of edges that carry so many columns; where it is `encrypted` the server cannot read histories."""
 
     edge_width: int
     encrypted: bool = False

@@ -52,7 +52,7 @@ def split_edges_asked(
     Columns are numbers, so many, in columns that the table "features" names in its column "name", or "0", "1" ... A
     node that no client has is new: nothing is known of it but this edge; so is one of who is said to be no client. Of
     another client's node the client that answers knows what it was told in the run, if an edge joined them; a site
-    knows such nodes by `Elsewhere`.
+    knows such nodes by `RemoteNodes`.
 
     Raises `InputError` for what is missing, and for an edge of which no client has an end, unless there is one client
     or a column says who answers.

@@ -393,8 +393,8 @@ def carried_edges(
     """Return edges as a `GraphShard` holds them, what they carry, and a note for each kind of row that is no edge.
 
     An undirected edge may be listed one way or both: listed both ways it has each way what its row there says, so that
-    it is one edge. Several rows of one direction are several edges, or what `reader.repeats` makes of them. The other
-    arguments are as of `tidy_edges`.
+    it is one edge. Several rows of one direction are several edges, or what `reader.duplicate_edges` makes of them. The
+    other arguments are as of `tidy_edges`.
     """
     check_inside(ends, sizes, where, base)
     rows, carried, notes = replace(reader, directed=True).chosen(ends, carried)

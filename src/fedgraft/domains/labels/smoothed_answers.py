@@ -84,7 +84,7 @@ class SmoothedAnswers(SmoothingTask[Any, Any]):
         return self.ways.texts[choice]
 
     def boundary(self, data: Any) -> Boundary:
-        """Return the edges to nodes of others, all of them: `halo` has no part in it; none without smoothing."""
+        """Return the edges to nodes of others, also those that `exchange.halo` leaves out; none without smoothing."""
         boundary = self.answered(data).boundary
         return boundary if self.ways.hops else Boundary.nobodys(boundary.own)
 

@@ -102,8 +102,8 @@ class Client:
         encoded message with the model that the experimenter asks about; b"" for any other request. `set_up` is the
         request of this client that had to be kept, b"" for none; needed once, after its first.
 
-        Whatever goes wrong at the client comes back as a message of kind "error" with a code (`failure_codes`), and the
-        memory as it was. Only what `memory_shortage` recognises is raised: whose failure it is, the runtime knows.
+        Whatever goes wrong at the client comes back as a message of kind "error" with a code (`protocol.codes`), and
+        the memory as it was. Only what `memory_shortage` recognises is raised: whose failure it is, the runtime knows.
         """
         round = 0
         if set_up and client not in self._prepared:

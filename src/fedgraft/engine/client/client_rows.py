@@ -1,4 +1,4 @@
-"""A client's end of what clients tell each other of nodes: behind the codec of rows, sealed if the task has it so."""
+"""A client's end of what clients tell each other of nodes: coded rows, encrypted if the task has it so."""
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -19,19 +19,19 @@ from fedgraft.wire.encrypted_rows import RowSeal
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec, finite
 
 OPEN = RowSeal()
-"""Of rows whose tags are zeros: as sealed ones travel where all clients are on one machine, and are kept at a site."""
+"""Of rows whose tags are zeros: as encrypted ones travel where all clients are on one machine, and stay at a site."""
 RELAYED: Final = "relayed."
 """What relayed rows are encrypted as: others than those of training, `HALO`, though of one place."""
 _NOWHERE: Final = np.zeros((0, 0), np.int64)
 
 
 class ClientRows:
-    """Code and seal what clients publish and push, and open and decode what they are sent.
+    """Code and encrypt what clients publish and push, and open and decode what they are sent.
 
     Args:
         plan: what both ends agreed on.
         shards: of the clients that are served, {client: shard}.
-        seal: what rows are encrypted with, if the task has them sealed.
+        seal: what rows are encrypted with, if the task has them so.
     """
 
     def __init__(self, plan: Plan, shards: Mapping[int, Any] | Sequence[Any], seal: RowSeal) -> None:

@@ -49,7 +49,7 @@ class Masking:
 
     Args:
         plan: what both ends agreed on.
-        root: of all secrets of this run's masks, see `root_of`.
+        root: of all secrets of this run's masks, see `own_secrets.root_of`.
         signatures: by which keys are signed, and those of neighbours checked; None where they are not.
     """
 
@@ -57,7 +57,7 @@ class Masking:
         self._plan, self._root, self._signatures = plan, root, signatures
 
     def served(self, client: int, message: Message, memory: Memory) -> Message:
-        """Answer a request of one of the kinds of `SecureSum.kinds`."""
+        """Answer a request of one of the kinds of `protocol.masking_kinds`."""
         answers = {
             "keys": self._keys,
             "shares": self._shares,

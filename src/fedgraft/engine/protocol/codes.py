@@ -2,7 +2,7 @@
 
 The text of an error may hold paths, names and values. It stays at the site: in its logs `fedgraft.client` and
 `fedgraft.node`, and in its audit log. Where client and server are on one machine, whoever runs them reads it, too
-(`Served.reason`).
+(`ServedReply.reason`).
 """
 
 import builtins

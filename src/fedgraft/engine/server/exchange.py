@@ -158,7 +158,7 @@ class Exchange:
     ) -> tuple[Message | None, str]:
         """The decoded reply, None for what is none, and why it is refused; "" for a reply that is accepted.
 
-        An error has a code, or what is `said` of it in words where the runtime knows.
+        An error has a code, or `own_reason`, which has it in words where the runtime knows.
         """
         plan, message = self._plan, None
         try:

@@ -57,7 +57,7 @@ class ExchangeState:
         sum_scales: "scales" of the next sum of updates, float32 [scales], written by `SecureSums` alone; or "length", a
             float64 to which updates are cut next, by `NoisedReplies`; {} before the first, and where nothing is added.
         in_flight: late answers on their way, see `Arrivals`, which alone writes it.
-        boundaries: the fields of `smoothing.Joined`, where answers are smoothed after training; else {}.
+        boundaries: the fields of `CrossClientEdges`, where answers are smoothed after training; else {}.
     """
 
     halos: list[dict[str, Any]] = field(default_factory=list)

@@ -119,17 +119,19 @@ def _answered(
     if reader and its_own:
         shard = reader.client_shard(run.plan.task, its_own)
         shards: Sequence[Any] = [run.plan.task.derived(shard, None)]
-        names, new_node = ["own"], run.newcomers_model(f"--{own_tables[0]}")
+        names, new_client = ["own"], run.newcomers_model(f"--{own_tables[0]}")
     else:
-        shards, names, new_node = run.shards, run.names, None
+        shards, names, new_client = run.shards, run.names, None
         if isinstance(run, SiteRun):
             question_tables |= run.elsewhere
         else:
             everybody = Everybody(shards, run.memory, run.answering_model)
     answers: list[pd.DataFrame] = []
     for number, questions in task.questions(shards, question_tables).items():
-        remembered = run.memory(number) if new_node is None else run.newcomer_memory
-        module = run.answering_model(number) if new_node is None else client_model(run.plan, shards[0], {}, new_node)
+        remembered = run.memory(number) if new_client is None else run.newcomer_memory
+        module = (
+            run.answering_model(number) if new_client is None else client_model(run.plan, shards[0], {}, new_client)
+        )
         asked = questions.asked
         if everybody:
             asked = task.informed(asked, everybody)

@@ -48,7 +48,7 @@ def build_rows(recipe: Recipe, task: Task[Any, Any]) -> Codec[Any]:
 
 
 def check_rows(rows: Codec[Any], task: Task[Any, Any], name: str = "") -> None:
-    """Raise `InputError` for a codec of rows that does not suit a task; without its `name` sealing is not looked at."""
+    """Raise `InputError` for a codec of rows that does not suit a task; encryption counts only with its `name`."""
     publishing, halo = task.ability(PublishingTask), task.ability(HaloTask)
     statistics = publishing.statistics_layout if publishing else Layout(())
     tells = statistics.specs or (halo and halo.halo_widths)

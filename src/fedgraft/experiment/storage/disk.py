@@ -84,7 +84,7 @@ def encrypted(content: bytes) -> bytes:
 
 
 def unsealed(content: bytes) -> memoryview:
-    """Return what `sealed` was given. Raises `WireError` for anything that it has not made."""
+    """Return what `encrypted` was given. Raises `WireError` for anything that it has not made."""
     body = memoryview(content)[_FINGERPRINT_BYTES:]
     if fingerprint(body) != content[:_FINGERPRINT_BYTES]:
         raise WireError("its content is not what was written")

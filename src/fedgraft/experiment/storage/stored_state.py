@@ -270,7 +270,7 @@ def _check_server_optimizer(state: RunState, plan: Plan, optimizer: ServerOptimi
 
 def _check_smoothing(state: RunState, plan: Plan) -> None:
     """Edges between clients, by which answers are smoothed, and what was chosen."""
-    _demand(bool(state.exchange.boundaries) == (plan.smoothing is not None), "state.borders are of another task")
+    _demand(bool(state.exchange.boundaries) == (plan.smoothing is not None), "state.boundaries are of another task")
     if state.smoothed:
         layer = {"layer": dict[str, Array]} if "layer" in state.smoothed else {}
         _check_record(state.smoothed, {**_SMOOTHED, **layer}, "state.smoothed")
@@ -279,10 +279,10 @@ def _check_smoothing(state: RunState, plan: Plan) -> None:
         return
     weights = {"weights": np.float64} if "weights" in state.exchange.boundaries else {}
     told = {**dict.fromkeys(("own", "sizes", "pointers", "senders"), np.int64), **weights}
-    _check_record(state.exchange.boundaries, dict.fromkeys(told, Array), "state.borders")
+    _check_record(state.exchange.boundaries, dict.fromkeys(told, Array), "state.boundaries")
     for name, array in state.exchange.boundaries.items():
-        _demand(array.dtype == told[name] and array.ndim == 1, f"state.borders.{name} is {_described(array)}")
-    _demand(CrossClientEdges(**state.exchange.boundaries).fits(len(state.profiles)), "state.borders do not fit")
+        _demand(array.dtype == told[name] and array.ndim == 1, f"state.boundaries.{name} is {_described(array)}")
+    _demand(CrossClientEdges(**state.exchange.boundaries).fits(len(state.profiles)), "state.boundaries do not fit")
 
 
 # --- types ------------------------------------------------------------------------------------------------------------

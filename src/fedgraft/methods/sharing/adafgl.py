@@ -36,8 +36,8 @@ class AdaFGL(OneModel, SilentSharing[ModelState]):
 
     Source: Li et al., "AdaFGL: A New Paradigm for Federated Node Classification with Topology Heterogeneity", ICDE
         2024; where its text leaves a choice, the code of its authors (xkLi-Allen/AdaFGL, and AdaFGL in their OpenFGL;
-        models and clients read, not copied). The task's part is in `fedgraft.domains.nodes.training`: `topology` and
-        `refinement`.
+        models and clients read, not copied). The task's part is in
+        `fedgraft.domains.nodes.training.refinement`.
     Differs:
         - Answers are alike from a cosine of 0.999 on, as in the code, which takes it of the softmax of probabilities;
           here it is of these. So is the mean with Y.
@@ -55,8 +55,8 @@ class AdaFGL(OneModel, SilentSharing[ModelState]):
 
     State:
         model: the model's arrays. The networks are in their client's memory.
-    Needs: a task with networks that refine its model's answers: `node` with `share_states` off. Who was not in the last
-        cohort of the first step has no second.
+    Needs: a task with networks that refine its model's answers: `node` with `exchange.states` off. Who was not in the
+        last cohort of the first step has no second.
     Cost: the model down and its difference up, per selected client, in the first step; then the model down, once. A
         client's matrices are [nodes, nodes].
     """

@@ -56,7 +56,7 @@ class Ridge(SilentSharing[State]):
 
     Source: Rebuffi et al., "iCaRL", CVPR 2017, Eq. (2), for nearest means; Hoerl and Kennard, "Ridge Regression",
         Technometrics 1970; its penalty by generalised cross-validation, see `closed_form.ridge`.
-    Differs: sums come from clients. Features are not brought to length 1: the task's `scale` does that. The penalty is
+    Differs: sums come from clients. Features are not brought to length 1: `inputs.scale` does that. The penalty is
         in mean eigenvalues; to choose it takes no validation example, and nothing more is sent. Targets of classes are
         0 and 1; logits are what is told of them times `sharpness`, so that their softmax tells classes apart.
 

@@ -127,7 +127,7 @@ def bytes_by_codec(runs: Sequence[StoredRun]) -> go.Figure:
 def representations(run: StoredRun, points: pd.DataFrame) -> go.Figure:
     """Draw each client's test examples by t-SNE of the last hidden layer: a panel a client, all of a channel together.
 
-    `points` has the columns channel, client, class, x, y (`tsne.embed`). Clients of the run that it lacks are named.
+    `points` has the columns channel, client, class, x, y (`embed`). Clients of the run that it lacks are named.
     """
     panels: list[tuple[Any, Any]] = list(dict.fromkeys(zip(points["channel"], points["client"], strict=True)))
     several, columns = points["channel"].nunique() > 1, min(len(panels), MOST_COLUMNS)

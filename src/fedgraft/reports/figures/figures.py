@@ -30,7 +30,8 @@ def bytes_to_target(runs: Sequence[StoredRun], target: float | None = None) -> g
 
     Args:
         runs: runs with one metric.
-        target: the score to reach; None = `runs.default_target`, the best that any run reaches, worsened by 0.2 %.
+        target: the score to reach; None = `stored_runs.default_target`, the best that any run reaches, worsened by
+            0.2 %.
     """
     style.check_drawable(runs)
     target = default_target(runs) if target is None else target

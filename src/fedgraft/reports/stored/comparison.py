@@ -88,8 +88,8 @@ def compared(
 
     Args:
         runs: finished runs with one metric.
-        target: the validation score to reach, as a number or as "rmse=0.95"; None = `runs.default_target`: the best
-            that any of the runs reaches, worsened by 0.2 %.
+        target: the validation score to reach, as a number or as "rmse=0.95"; None = `stored_runs.default_target`:
+            the best that any of the runs reaches, worsened by 0.2 %.
         against: what orders the rows, lowest first: its cost to the target in "rounds", "bytes", "seconds",
             "simulated_seconds" or "flops"; runs that do not reach it come last. None = as given.
 

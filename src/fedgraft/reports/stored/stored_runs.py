@@ -153,7 +153,7 @@ class StoredRun:
 
     @cached_property
     def rounds(self) -> pd.DataFrame:
-        """One row a round, with the fields of `terms.Row`."""
+        """One row a round, with the fields of `stopping.Row`."""
         path = self.path / ROWS[0]
         rows = list(_numbered(path, self.run_folder.rows(), Row, OF_ROUND))
         rows = rows[: self.summary["rounds"]] if self._stopped else rows

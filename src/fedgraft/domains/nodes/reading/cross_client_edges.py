@@ -112,7 +112,7 @@ def _counts(others: Indices) -> list[tuple[int, int]]:
 
 @dataclass(frozen=True, eq=False)
 class Divided:
-    """Edges of one client's table: `inside`, int64 [2, n], places of own nodes; its border; and notes on others.
+    """Edges of one client's table: `inside`, int64 [2, n], places of own nodes; its boundary; and notes on others.
 
     What they carry is `carried`, whose rows `row`, int64 [n], are those inside it; None where they carry nothing.
     """

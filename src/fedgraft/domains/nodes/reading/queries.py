@@ -58,8 +58,8 @@ def split_nodes_asked(
     A row whose id no client has is a new node and needs features, which are not read of other rows, in columns that the
     table "features" names in its column "name", or "0", "1" ... The table "edges" has edges of new nodes, to each
     other, to nodes of the client that answers for them, which is the one that they name or whose nodes they are joined
-    to, and to nodes of others: of all clients, or at a site of those that it knows (`Elsewhere`). What leads to none of
-    these is left out at a site, with a note; so is every edge to others where it is said why they are `unread`.
+    to, and to nodes of others: of all clients, or at a site of those that it knows (`RemoteNodes`). What leads to none
+    of these is left out at a site, with a note; so is every edge to others where it is said why they are `unread`.
 
     Raises `InputError` for whatever is missing, unknown or without a client.
     """
@@ -97,7 +97,7 @@ def split_nodes_asked(
 def _edges(
     shard: NodeShard, new: int, joined: Joined, carried: "_Carried | None"
 ) -> tuple[Indices, Numbers, EdgeRows | None, Indices]:
-    """(pointers, senders, edge_rows, others) of the edges of a client's new nodes, as `Asked` has them."""
+    """(pointers, senders, edge_rows, others) of the edges of a client's new nodes, as `NodeQuery` has them."""
     whole, edge_rows = shard.own + new, None
     every = whole + len(joined.others)
     ends = np.where(joined.ends < 0, whole - 1 - joined.ends, joined.ends)

@@ -41,7 +41,7 @@ SUMS_ALONE: Final = "the run told its clients sums over nodes elsewhere, and not
 
 @dataclass(frozen=True, eq=False)
 class Told:
-    """What their owners know of nodes, in the order of `Asked.others`.
+    """What their owners know of nodes, in the order of `NodeQuery.others`.
 
     Args:
         features: as owners publish them, [nodes, f]; None where they do not.

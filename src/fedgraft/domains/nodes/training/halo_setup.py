@@ -40,8 +40,8 @@ class PublishedRows:
 class HaloSetup:
     """The set-up in which clients publish whose nodes they need, and features, if these are shared, as coded rows.
 
-    `weighted` says whether edges have weights: a degree is then the sum of these. Where rows are `sealed` the server
-    sees neither degrees nor features but for how many there are; sparse features then travel with their zeros.
+    `weighted` says whether edges have weights: a degree is then the sum of these. Where rows are `encrypted` the
+    server sees neither degrees nor features but for how many there are; sparse features then travel with their zeros.
     """
 
     coding: FeatureCoding

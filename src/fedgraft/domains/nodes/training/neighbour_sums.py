@@ -169,7 +169,7 @@ class Neighbours(Answered):
     def mean(self, rows: Singles, means: Means | None, width: int) -> Singles:
         """Return the mean of `rows`, [own, classes], over neighbours; those of a node without any are its own.
 
-        `means` are of the neighbours elsewhere, for the first nodes of the border: new nodes have none. They say
+        `means` are of the neighbours elsewhere, for the first nodes of the boundary: new nodes have none. They say
         nothing of the last of `width` classes, as it is what is missing to a sum that is known.
         """
         total, count = np.asarray(self._within.edges @ rows, np.float32), self._within.degree.copy()

@@ -29,7 +29,7 @@ LARGEST_PUBLISHED = 2.0**60
 
 @dataclass(frozen=True)
 class SetUpResult:
-    """The clients' answers at the start: profiles, halos as `RunState.halos`, and {client: reason} of who failed.
+    """The clients' answers at the start: profiles, halos as `ExchangeState.halos`, and {client: reason} of who failed.
 
     A profile is {name: scalar}: "examples", and what the selector needs to know; empty for a client that failed.
     """

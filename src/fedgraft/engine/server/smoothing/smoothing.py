@@ -188,7 +188,7 @@ class SmoothingExchange:
         self._most_boundary, self._hops_of = most_boundary, hops
 
     def ask(self, clients: Sequence[int], left: int | None) -> tuple[CrossClientEdges, Mapping[int, str]]:
-        """Ask clients for their borders; return these, joined, and {client: why it has no part in it}.
+        """Ask clients for their boundaries; return these, joined, and {client: why it has no part in it}.
 
         `left` bytes may be spent; None = any number.
         """
