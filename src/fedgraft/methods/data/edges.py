@@ -9,9 +9,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedgraft.contracts.data import ANSWER, Purpose
-from fedgraft.contracts.labels import Floats
-from fedgraft.contracts.values import SPLITS
+from fedgraft.contracts import ANSWER, SPLITS, Floats, Purpose
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.boundary_columns import SIDES
 from fedgraft.domains.edge_data.edge_columns import CarriedRows, LabelReader

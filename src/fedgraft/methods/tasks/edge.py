@@ -14,20 +14,24 @@ from fedgraft.contracts import (
     SCORED_SPLITS,
     SPLITS,
     Batch,
+    Classified,
     ClassObjective,
     ExchangeOfEdges,
     Indices,
     LayeredEncoder,
+    NonNegativeInt,
     NumberObjective,
     OwnAnswers,
     OwnInputs,
+    PlainModel,
+    PooledTask,
+    PositiveInt,
+    PredictingTask,
     Questions,
     SilentExchange,
     Sums,
     part,
 )
-from fedgraft.contracts.abilities import Classified, PlainModel, PooledTask, PredictingTask
-from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
 from fedgraft.domains.edges.exchange import EdgeExchange, alone
 from fedgraft.domains.edges.history import history_width
 from fedgraft.domains.edges.model import EdgeData, EdgeModel, plain_edges

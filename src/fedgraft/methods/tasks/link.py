@@ -18,14 +18,17 @@ from fedgraft.contracts import (
     Inputs,
     LayeredEncoder,
     NetworkEncoder,
+    NonNegativeInt,
     PairObjective,
+    PlainModel,
+    PooledTask,
+    PositiveInt,
+    PredictingTask,
     Questions,
     SilentExchange,
     Sums,
     Task,
 )
-from fedgraft.contracts.abilities import PlainModel, PooledTask, PredictingTask
-from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
 from fedgraft.domains.edge_data.read_edges import ReadEdges, carried_by, unread
 from fedgraft.domains.links import metrics
 from fedgraft.domains.links.model import LinkData, LinkModel, plain_links

@@ -21,12 +21,13 @@ from fedgraft.contracts import (
     Loss,
     LossesAndBackward,
     NetworkEncoder,
+    NonNegativeInt,
+    PlainModel,
+    PositiveInt,
     SilentExchange,
     Sums,
     part,
 )
-from fedgraft.contracts.abilities import PlainModel
-from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
 from fedgraft.domains.labels.class_weights import BALANCED, WEIGHTS, PublishedCounts, shares_of, weights_of
 from fedgraft.domains.labels.classes import PROFILE, AuditedClasses, CountedClasses, profile_of
 from fedgraft.domains.labels.metric_classes import MetricClasses

@@ -15,22 +15,25 @@ from fedgraft.contracts import (
     SPLITS,
     Answers,
     Batch,
+    Classified,
     ClassObjective,
     Inputs,
     Labels,
     LocalGraph,
+    LocalGraphTask,
     Losses,
     MetapathEncoder,
+    NonNegativeInt,
     Observations,
+    ObservedTask,
+    PooledTask,
+    PredictingTask,
     Questions,
     SilentExchange,
     Sums,
     Unit,
     part,
 )
-from fedgraft.contracts.abilities import Classified, ObservedTask, PooledTask, PredictingTask
-from fedgraft.contracts.abilities.graphs import LocalGraphTask
-from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.domains.edge_data.read_edges import carried_by, unread
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels.class_weights import BALANCED, PublishedCounts, shares_of, weighted, weights_of

@@ -21,14 +21,14 @@ from fedgraft.contracts import (
     LinearTask,
     Loss,
     NetworkEncoder,
+    NonNegativeInt,
     Objective,
+    PooledTask,
     Regression,
     SilentExchange,
     Sums,
     part,
 )
-from fedgraft.contracts.abilities import PooledTask
-from fedgraft.contracts.ranges import NonNegativeInt
 from fedgraft.domains.edge_data.read_edges import carried_by, unread
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels.metric_choice import MetricByData
