@@ -57,6 +57,7 @@ from fedgraft.contracts.loss import Objective as Objective
 from fedgraft.contracts.loss import PairObjective as PairObjective
 from fedgraft.contracts.loss import RankingObjective as RankingObjective
 from fedgraft.contracts.parts import part as part
+from fedgraft.contracts.ranges import InnerFraction as InnerFraction
 from fedgraft.contracts.ranges import NonNegativeFloat as NonNegativeFloat
 from fedgraft.contracts.ranges import NonNegativeInt as NonNegativeInt
 from fedgraft.contracts.ranges import PositiveFloat as PositiveFloat

@@ -29,7 +29,7 @@ from fedgraft.contracts import (
     Sums,
     part,
 )
-from fedgraft.domains.edge_data.read_edges import carried_by, unread
+from fedgraft.domains.edge_data.read_edges import carried_by, note_unread
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels.metric_choice import MetricByData
 from fedgraft.domains.nodes.base.features import FeatureCoding, FeatureRows
@@ -44,7 +44,6 @@ from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.neighbour_sampling import NeighbourBatches
 from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
 from fedgraft.domains.nodes.training.smoothed_inputs import attention_of, prepared, rows_of
-from fedgraft.domains.notes import tell
 from fedgraft.domains.publications import Publications, Published
 from fedgraft.errors import InputError, require
 from fedgraft.wire.layouts import Array, Arrays
@@ -173,8 +172,7 @@ class NodeTask(MetricByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
         for name, value in known.items():
             if (option := getattr(self, name)) not in (0, (), value):
                 raise InputError(f"task.{name} = {option}, but the data have {value}.")
-        if not (self.edge_features or self.edge_weights):  # what is known already was told when it was found
-            tell(unread(self.encoder, self.inputs.width(first.width), first.edge_rows))
+        note_unread(self, self.inputs.width(first.width), first.edge_rows)
         return replace(self, **known, sparse=not isinstance(first.features, np.ndarray))
 
     def sealing(self) -> Self:
