@@ -34,12 +34,12 @@ from fedgraft.contracts import (
     part,
 )
 from fedgraft.domains.edge_data.read_edges import carried_by, note_unread
-from fedgraft.domains.labels.class_weights import BALANCED, PublishedCounts, shares_of, weighted, weights_of
+from fedgraft.domains.labels.class_weights import weighted
 from fedgraft.domains.labels.classes import PROFILE, Classes, likeliest, profile_of
 from fedgraft.domains.labels.metric_choice import MetricByData
 from fedgraft.domains.labels.metric_classes import MetricClasses
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
-from fedgraft.domains.publications import Publications, Published
+from fedgraft.domains.publications import Publications
 from fedgraft.domains.typed.client_data import CrossClientTargets, TypedData, TypedModel, features_read
 from fedgraft.domains.typed.metapath_graphs import cross_client_targets, graph_of, metapath_matrix, note_unpassed
 from fedgraft.domains.typed.queries import TypedNodeQuery, split_typed_nodes_asked, with_new_nodes
@@ -138,9 +138,7 @@ class TypedNode(
     @part
     def publications(self) -> Publications:
         """How many nodes each class has, where classes are to count alike."""
-        return Publications(
-            (Published(PublishedCounts(self.classes)),) if self.objective.class_weights == BALANCED else ()
-        )
+        return Publications(self.published)
 
     @property
     def stochastic(self) -> bool:
@@ -182,11 +180,8 @@ class TypedNode(
         made, features = features_read(self.inputs, shard, [joins[each] for each in self._joining])
         joined = [joins[each] for each in self._joining] if self.smoothed.ways.hops else []
         around = CrossClientTargets(shard, rows, joined, made) if self.smoothed.hops else None
-        shares = shares_of(self.objective, shard, self.classes)
-        data = TypedData(shard, features, graphs, torch.from_numpy(shard.label), rows, shares=shares, around=around)
-        return replace(
-            data, weights=weights_of(self.objective.class_weights, shard, shared, self.class_names, self.classes)
-        )
+        counting = self.weights_of(shard, shared), self.shares_of(shard)
+        return TypedData(shard, features, graphs, torch.from_numpy(shard.label), rows, *counting, around)
 
     def examples(self, data: TypedData) -> int:
         """Return how many training nodes the client has."""

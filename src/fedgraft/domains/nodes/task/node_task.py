@@ -118,11 +118,6 @@ class NodeTask(MetricByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
         return Publications((*([Published(set_up, self._published)] if set_up else []), *self.published))
 
     @property
-    def published(self) -> tuple[Published, ...]:
-        """What is published of labels."""
-        return ()
-
-    @property
     def draws(self) -> NeighbourBatches:
         """Neighbours that take part in a step."""
         return NeighbourBatches(self.layers, self.exchange.neighbours, self.exchange.fresh or not self.exchange.states)
@@ -181,6 +176,8 @@ class NodeTask(MetricByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
 
     def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
         """Neighbourhoods, features of own nodes and of the halo, no states yet."""
+        weights, shares = self.weights_of(shard, shared), self.shares_of(shard)
+        shared = self.told_of_nodes(shared)
         seen = prepared(self.inputs, self.seen(shard))
         sums, full = self.aggregated.sums(seen, shared) if self.inputs.sums_neighbours else None, seen.weighted_degree
         seen = inside(seen) if self.inputs.sums_neighbours else seen
@@ -199,7 +196,14 @@ class NodeTask(MetricByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
             sums=None if sums is None else FeatureRows(sums, features),
             degree=full,
             alone=not isinstance(self.encoder, NetworkEncoder) and not self.encoder.reads_neighbours,
+            weights=weights,
+            shares=shares,
         )
+
+    def told_of_nodes(self, shared: Arrays) -> Arrays:
+        """Return what clients got back of what was published, but for what is of labels."""
+        of_labels = {name for each in self.published for name in each.by.combined_layout.names}
+        return {name: array for name, array in shared.items() if name not in of_labels}
 
     def examples(self, data: NodeData) -> int:
         """Return how many training nodes the client has."""
