@@ -68,7 +68,6 @@ from fedgraft.contracts.runtime import RuntimeOptions as RuntimeOptions
 from fedgraft.contracts.sampler import ActiveSampler as ActiveSampler
 from fedgraft.contracts.sampler import GuidedSampler as GuidedSampler
 from fedgraft.contracts.sampler import Sampler as Sampler
-from fedgraft.contracts.selector import PoissonSelector as PoissonSelector
 from fedgraft.contracts.selector import ProbingSelector as ProbingSelector
 from fedgraft.contracts.selector import Selector as Selector
 from fedgraft.contracts.server_optimizer import ServerOptimizer as ServerOptimizer

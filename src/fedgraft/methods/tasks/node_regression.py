@@ -6,8 +6,7 @@ from typing import ClassVar, cast
 
 from torch import nn
 
-from fedgraft.contracts import ExchangeOfNodes, Inputs, Labels, NumberObjective, SilentExchange, part
-from fedgraft.contracts.abilities import PlainModel
+from fedgraft.contracts import ExchangeOfNodes, Inputs, Labels, NumberObjective, PlainModel, SilentExchange, part
 from fedgraft.domains.labels.numbers import Numbers, unit_in, unit_of
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.task.answers import NodeAnswers
