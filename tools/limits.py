@@ -116,7 +116,7 @@ def main() -> int:
         print(f"Within the limit by now: {', '.join(better)}. Run python tools/limits.py --update.", file=sys.stderr)
         return 1
     listed_now = ", ".join(f"{len(places)} {name}" for name, places in found.items() if places)
-    print(f"Limits hold, but for what is listed: {listed_now}.")
+    print(f"Limits hold{listed_now and f', but for what is listed: {listed_now}'}.")
     return 0
 
 

@@ -2,7 +2,6 @@
 
 import numpy as np
 
-from fedgraft.contracts import PoissonSelector
 from fedgraft.testing import selectors
 from fedgraft.testing.laws import Laws, expect
 from fedgraft.testing.selectors import Case, World
@@ -15,7 +14,7 @@ def laws(cls, /, **options):
     return [*selectors.laws(cls, **options), *LAWS.held(cls, lambda: Case(cls(**options)))]
 
 
-@LAWS.having(PoissonSelector)
+@LAWS.where(lambda cls: cls.by_coins)
 def a_share_is_a_probability(case: Case) -> None:
     """Tell a probability of one client, or of many, and always the same."""
     for clients in (1, 2, 3, 10, 1000):
@@ -24,7 +23,7 @@ def a_share_is_a_probability(case: Case) -> None:
         expect(share == case.selector.share(clients), "the share must not change", share)
 
 
-@LAWS.having(PoissonSelector)
+@LAWS.where(lambda cls: cls.by_coins)
 def all_who_were_drawn_train(case: Case) -> None:
     """Leave nobody out whom coins have drawn, without a budget: others would be drawn more seldom than is claimed."""
     for clients in (1, 3, 10):

@@ -15,10 +15,16 @@ the course of a run is an ability: an abstract class beside the contract, which 
 engine's plan checks once who has which. What a method must know of the task comes as `TaskFacts`.
 """
 
-from fedgraft.contracts.abilities.graphs import GraphNetwork as GraphNetwork
-from fedgraft.contracts.abilities.graphs import GraphNetworkTask as GraphNetworkTask
-from fedgraft.contracts.abilities.linear import Linear as Linear
-from fedgraft.contracts.abilities.linear import LinearTask as LinearTask
+from fedgraft.contracts.abilities import Classified as Classified
+from fedgraft.contracts.abilities import GraphNetwork as GraphNetwork
+from fedgraft.contracts.abilities import GraphNetworkTask as GraphNetworkTask
+from fedgraft.contracts.abilities import Linear as Linear
+from fedgraft.contracts.abilities import LinearTask as LinearTask
+from fedgraft.contracts.abilities import LocalGraphTask as LocalGraphTask
+from fedgraft.contracts.abilities import ObservedTask as ObservedTask
+from fedgraft.contracts.abilities import PlainModel as PlainModel
+from fedgraft.contracts.abilities import PooledTask as PooledTask
+from fedgraft.contracts.abilities import PredictingTask as PredictingTask
 from fedgraft.contracts.aggregation import Aggregation as Aggregation
 from fedgraft.contracts.answers import Answers as Answers
 from fedgraft.contracts.answers import OwnAnswers as OwnAnswers
@@ -26,6 +32,8 @@ from fedgraft.contracts.answers import Singles as Singles
 from fedgraft.contracts.answers import Ways as Ways
 from fedgraft.contracts.codec import Codec as Codec
 from fedgraft.contracts.codec import RowCodec as RowCodec
+from fedgraft.contracts.data import ANSWER as ANSWER
+from fedgraft.contracts.data import Purpose as Purpose
 from fedgraft.contracts.encoder import EdgeEncoder as EdgeEncoder
 from fedgraft.contracts.encoder import LayeredEncoder as LayeredEncoder
 from fedgraft.contracts.encoder import MetapathEncoder as MetapathEncoder
@@ -37,6 +45,7 @@ from fedgraft.contracts.exchange import SilentExchange as SilentExchange
 from fedgraft.contracts.facts import TaskFacts as TaskFacts
 from fedgraft.contracts.inputs import Inputs as Inputs
 from fedgraft.contracts.inputs import OwnInputs as OwnInputs
+from fedgraft.contracts.labels import Floats as Floats
 from fedgraft.contracts.labels import LabelledTask as LabelledTask
 from fedgraft.contracts.labels import Labels as Labels
 from fedgraft.contracts.labels import Unit as Unit
@@ -48,12 +57,17 @@ from fedgraft.contracts.loss import Objective as Objective
 from fedgraft.contracts.loss import PairObjective as PairObjective
 from fedgraft.contracts.loss import RankingObjective as RankingObjective
 from fedgraft.contracts.parts import part as part
+from fedgraft.contracts.ranges import InnerFraction as InnerFraction
+from fedgraft.contracts.ranges import NonNegativeFloat as NonNegativeFloat
+from fedgraft.contracts.ranges import NonNegativeInt as NonNegativeInt
+from fedgraft.contracts.ranges import PositiveFloat as PositiveFloat
+from fedgraft.contracts.ranges import PositiveInt as PositiveInt
+from fedgraft.contracts.ranges import Proportion as Proportion
 from fedgraft.contracts.runtime import Runtime as Runtime
 from fedgraft.contracts.runtime import RuntimeOptions as RuntimeOptions
 from fedgraft.contracts.sampler import ActiveSampler as ActiveSampler
 from fedgraft.contracts.sampler import GuidedSampler as GuidedSampler
 from fedgraft.contracts.sampler import Sampler as Sampler
-from fedgraft.contracts.selector import PoissonSelector as PoissonSelector
 from fedgraft.contracts.selector import ProbingSelector as ProbingSelector
 from fedgraft.contracts.selector import Selector as Selector
 from fedgraft.contracts.server_optimizer import ServerOptimizer as ServerOptimizer

@@ -31,6 +31,7 @@ PositiveFloat: TypeAlias = Annotated[float, Gt(0)]
 NonNegativeFloat: TypeAlias = Annotated[float, Ge(0)]
 Proportion: TypeAlias = Annotated[float, Interval(ge=0, le=1)]
 PositiveProportion: TypeAlias = Annotated[float, Interval(gt=0, le=1)]
+InnerFraction: TypeAlias = Annotated[float, Interval(gt=0, lt=1)]
 ProperFraction: TypeAlias = Annotated[float, Interval(ge=0, lt=1)]
 
 _SIGNS = {"ge": ">=", "gt": ">", "le": "<=", "lt": "<"}

@@ -1,4 +1,4 @@
-"""The contract of client selectors: choose who trains. With two abilities."""
+"""The contract of client selectors: choose who trains. With an ability."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
@@ -30,6 +30,16 @@ class Selector(Checked, ABC, Generic[State]):
 
     score_split: str = "validation"
     """Name of the split whose score `update` sees. Anything but "validation" leaks; a method must say so."""
+
+    by_coins: ClassVar[bool] = False
+    """Whether each client takes part by a coin of its own (Poisson sampling), so that a claim of privacy is smaller.
+
+    The server throws the coins, in secret: in the view of `select` others are not available. Where nobody is drawn,
+    `select` is not asked, and the round is one of nobody. What `select` then leaves out must not depend on data."""
+
+    def share(self, clients: int) -> float:
+        """Return the probability of each of so many clients, in (0, 1], where coins decide; without coins 1."""
+        return 1.0
 
     @property
     def paced(self) -> bool:
@@ -64,15 +74,3 @@ class ProbingSelector(Selector[State]):
     @abstractmethod
     def probe(self, state: State, view: View, g: np.random.Generator) -> Probe | None:
         """Choose whom to ask; None asks nobody. The answers reach `select` as `view.probed`."""
-
-
-class PoissonSelector(Selector[State]):
-    """Ability: each client takes part by a coin of its own (Poisson sampling), so that a claim of privacy is smaller.
-
-    The server throws the coins, in secret: in the view of `select` others are not available. Where nobody is drawn,
-    `select` is not asked, and the round is one of nobody. What `select` then leaves out must not depend on data.
-    """
-
-    @abstractmethod
-    def share(self, clients: int) -> float:
-        """Return the probability of each of so many clients, in (0, 1]."""

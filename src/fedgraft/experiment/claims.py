@@ -4,7 +4,6 @@ import math
 from collections.abc import Mapping
 from typing import Any, Final
 
-from fedgraft.contracts import PoissonSelector
 from fedgraft.contracts.capabilities import CAPABILITIES
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.central import CentralMechanism
@@ -73,7 +72,7 @@ def _central_part(noise: CentralMechanism) -> dict[str, Any]:
 
 def _operator_sees(experiment: Job) -> list[str]:
     """Return what the operator of the server has beside the model, in words: none of it may be handed on."""
-    drawn = [_COHORTS, _TIMES] if isinstance(experiment.selector, PoissonSelector) else []
+    drawn = [_COHORTS, _TIMES] if experiment.selector.by_coins else []
     return [*drawn, _LOSSES if experiment.plan.at_home else _SCORES]
 
 

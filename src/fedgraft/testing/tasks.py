@@ -10,12 +10,11 @@ from typing import Any
 import numpy as np
 import torch
 
-from fedgraft.contracts import Batch, Task
+from fedgraft.contracts import SCORED_SPLITS, Batch, Losses, Task
 from fedgraft.contracts.abilities.tasks import HaloTask, PublishingTask, derived_shards
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.scores import improves
 from fedgraft.contracts.task import Ability, Loss, example_losses
-from fedgraft.contracts.values import SCORED_SPLITS, Losses
 from fedgraft.nn.flat_model import FlatModel
 from fedgraft.testing.laws import Law, Laws, check, check_form, expect
 from fedgraft.wire.layouts import Arrays

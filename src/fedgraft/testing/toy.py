@@ -11,11 +11,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from fedgraft.contracts import Batch, Indices, Linear, LinearTask, Regression, Sums, Task
+from fedgraft.contracts import SCORED_SPLITS, Batch, Indices, Linear, LinearTask, Loss, Regression, Sums, Task
 from fedgraft.contracts.data import Data
 from fedgraft.contracts.scores import root_mean_square
-from fedgraft.contracts.task import Loss
-from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.nn import flops
 from fedgraft.wire.layouts import Array, Arrays
 

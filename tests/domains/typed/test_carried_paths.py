@@ -94,15 +94,21 @@ def test_only_neighbours_that_are_kept_are_there_and_who_no_path_leads_back_to_i
     assert (2, 2) not in paths_of(graph, "paper-paper")
 
 
-def test_edges_that_no_metapath_passes_are_told() -> None:
+def test_edges_that_no_metapath_passes_are_told(caplog: pytest.LogCaptureFixture) -> None:
+    def notes(graph: TypedGraph, *metapaths: str, alike: tuple[str, ...] = ()) -> list[str]:
+        caplog.clear()
+        metapath_graphs.note_unpassed(graph, metapaths, alike)
+        return caplog.messages
+
     graph = carrying(typed_graph({("paper", "author"): WROTE, ("paper", "paper"): CITES}))
-    assert metapath_graphs.unpassed(graph, ["paper-author-paper"]) == [
-        "task: no metapath passes edges paper-paper; what they carry is not read."
-    ]
-    assert not metapath_graphs.unpassed(graph, ["paper-author-paper", "paper-paper"])
+    unpassed = "task: no metapath passes edges paper-paper; what they carry is not read."
+    assert notes(graph, "paper-author-paper") == [unpassed]
+    assert notes(graph, "paper-author-paper", "paper-paper") == []
+    counted = "inputs.propagate: each node that a metapath joins counts alike, whatever edges weigh."
+    assert notes(graph, "paper-author-paper", alike=("inputs.propagate",)) == [counted, unpassed]
     same = {pair: replace(rows, values=rows.values * 0, weight=None) for pair, rows in graph.edge_rows.items()}
-    assert not metapath_graphs.unpassed(replace(graph, edge_rows=same), ["paper"])
-    assert not metapath_graphs.unpassed(replace(graph, edge_rows=None), ["paper"])
+    assert notes(replace(graph, edge_rows=same), "paper") == []
+    assert notes(replace(graph, edge_rows=None), "paper") == []
 
 
 def test_edges_keep_what_they_carry_in_parts_and_in_the_whole() -> None:

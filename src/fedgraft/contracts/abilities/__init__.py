@@ -3,6 +3,11 @@
 Those of tasks that most tasks have, and what they answer with, are names of this package.
 """
 
+from fedgraft.contracts.abilities.graphs import GraphNetwork as GraphNetwork
+from fedgraft.contracts.abilities.graphs import GraphNetworkTask as GraphNetworkTask
+from fedgraft.contracts.abilities.graphs import LocalGraphTask as LocalGraphTask
+from fedgraft.contracts.abilities.linear import Linear as Linear
+from fedgraft.contracts.abilities.linear import LinearTask as LinearTask
 from fedgraft.contracts.abilities.plain import PlainModel as PlainModel
 from fedgraft.contracts.abilities.plain import PlainTask as PlainTask
 from fedgraft.contracts.abilities.predicting import Classified as Classified

@@ -6,6 +6,7 @@ from typing import Any, Final, Self
 
 from fedgraft.contracts.encoder import EdgeLayeredEncoder, Encoder
 from fedgraft.domains.edge_data.edge_rows import EdgeRows
+from fedgraft.domains.notes import tell
 
 
 @dataclass(frozen=True)
@@ -65,18 +66,19 @@ def carried_by(rows: EdgeRows | None) -> dict[str, Any]:
     return {name: value for name, value in carried.items() if value}
 
 
-def unread(encoder: Encoder, inputs: int, rows: EdgeRows | None, reading: Mapping[str, str] = READING) -> list[str]:
-    """Return a note on columns of edges, and one on weights, that are there and that an encoder does not read.
+def note_unread(task: Any, inputs: int, rows: EdgeRows | None, reading: Mapping[str, str] = READING) -> None:
+    """Add a note on columns of edges, and one on weights, that are there and that a task's encoder does not read.
 
-    `inputs` is the width of nodes' states before its first layer; `reading` says who reads each.
+    `inputs` is the width of nodes' states before its first layer; `reading` says who reads each. Nothing is said of
+    what the task knows already: the note was added when it was found.
     """
-    if not (carried := carried_by(rows)):
-        return []
-    width, model = carried.get("edge_features", 0), type(encoder).__name__
-    read, notes = encoder.reads(inputs, width), []
+    if not (carried := carried_by(rows)) or task.edge_features or task.edge_weights:
+        return
+    width, model = carried.get("edge_features", 0), type(task.encoder).__name__
+    read, notes = task.encoder.reads(inputs, width), []
     if width and "columns" not in read:
         columns = f"{width} column{'s' * (width > 1)}"
         notes.append(f"task: edges carry {columns}, which model {model} does not read; {reading['columns']}")
     if "edge_weights" in carried and "weights" not in read:
         notes.append(f"task: edges have weights, which model {model} does not read; {reading['weights']}")
-    return notes
+    tell(notes)

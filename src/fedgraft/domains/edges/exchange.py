@@ -9,9 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from fedgraft.contracts import Batch, Exchange, Halo, HaloRows, Indices, OwnInputs
+from fedgraft.contracts import Batch, Exchange, Halo, HaloRows, Indices, LayeredEncoder, OwnInputs
 from fedgraft.contracts.abilities import EncryptedRowsTask, HaloTask
-from fedgraft.contracts.encoder import LayeredEncoder
 from fedgraft.domains.edges.history import NODE_PARTS, before_at, history_of
 from fedgraft.domains.edges.model import EdgeData, EdgeModel, all_slots
 from fedgraft.domains.edges.order_of_time import EVER, stages

@@ -12,11 +12,13 @@ from torch import Tensor, nn
 
 from fedgraft.contracts.abilities.plain import OUTPUTS, USAGE, USAGE_OF_NUMBERS, PlainModel
 from fedgraft.contracts.encoder import Encoder, LayeredEncoder
+from fedgraft.contracts.inputs import Inputs
 from fedgraft.contracts.labels import Unit
 from fedgraft.contracts.loss import ClassShares
 from fedgraft.contracts.values import HaloRows, Indices
 from fedgraft.domains.edge_data.read_edges import ReadEdges
 from fedgraft.domains.edges.shards import COUNTS
+from fedgraft.domains.labels.smoothing import Apart
 from fedgraft.domains.nodes.task.node_reader import ReadFeatures, hops_over
 from fedgraft.domains.nodes.training.client_graph import NodeData
 from fedgraft.domains.nodes.training.model import Note, Stored, stack_of
@@ -150,6 +152,10 @@ class EdgeData:
         made.nodes = self.nodes.opened(states)
         return made
 
+    def answered(self) -> Apart:
+        """Return a client's own edges, each by itself."""
+        return Apart(self.label.numpy(), self.rows)
+
     def changed(self) -> list[HaloRows]:
         """Return states of own copies that others need, those that changed."""
         return self.nodes.states.changed(self.nodes.needed)
@@ -217,17 +223,18 @@ def plain_edges(
     model: EdgeModel,
     encoder: Encoder,
     classes: Sequence[str],
-    read: ReadFeatures,
-    widths: tuple[int, int],
+    inputs: Inputs,
+    widths: tuple[int, int, int],
     weighted: bool,
     unit: Unit | None,
 ) -> PlainModel:
     """Return the plain model of a trained one.
 
-    `widths` are columns of edges, and what is known of an edge that is told; `weighted` says whether edges have
-    weights. `unit` is that of numbers, None for classes.
+    `widths` are features of nodes, columns of edges, and what is known of an edge that is told; `weighted` says
+    whether edges have weights. `unit` is that of numbers, None for classes.
     """
-    carried, columns = widths
+    features, carried, columns = widths
+    read = ReadFeatures.of(features, inputs)
     edges = ReadEdges.of(encoder, read.features + COUNTS, carried, weighted, averages=False)
     module = EdgeReader(model, read, edges, carried, columns, unit)
     texts = {
@@ -242,6 +249,6 @@ def plain_edges(
         "pair_attr": f"float32 [pairs, {columns}], what is known of these, made as of the training data",
     }
     arguments = ["x", "edge_index", *module.reads]
-    inputs = "".join(f"- `{name}`: {texts[name]}.\n" for name in arguments)
+    listed = "".join(f"- `{name}`: {texts[name]}.\n" for name in arguments)
     usage, outputs = (USAGE_OF_NUMBERS, _NUMBERS) if unit else (USAGE, OUTPUTS)
-    return PlainModel(module, inputs, usage.replace("x, edge_index", ", ".join(arguments)), outputs, classes)
+    return PlainModel(module, listed, usage.replace("x, edge_index", ", ".join(arguments)), outputs, classes)

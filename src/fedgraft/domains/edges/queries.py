@@ -10,15 +10,17 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts.values import Indices, Questions
 from fedgraft.domains.edge_data.boundary_columns import ENDS, NOBODY, SHOWN, SIDES
+from fedgraft.domains.edge_data.edge_columns import CarriedRows, Make
 from fedgraft.domains.edges.shards import EdgeShard
 from fedgraft.domains.examples import stacked
 from fedgraft.domains.nodes.base.features import FeatureCoding
 from fedgraft.domains.nodes.reading.new_nodes import RemoteNodes
 from fedgraft.domains.notes import tell
+from fedgraft.domains.tables.columns import check_present, read_columns
 from fedgraft.domains.tables.query_routing import Places, clients_said, feature_columns, owners_of
-from fedgraft.domains.tables.reader import read_asked
+from fedgraft.domains.tables.reader import OWNER, named_once, read_asked
 from fedgraft.domains.tables.rows import Rows
-from fedgraft.domains.tables.schema import Column, Table
+from fedgraft.domains.tables.schema import Column, Names, Table
 from fedgraft.errors import InputError, nearest
 
 ASKED_EDGES = Table(
@@ -79,6 +81,33 @@ def split_edges_asked(
         asked = _asked(shards, each, ids[:, mine], [every[row] for row in mine.tolist()], columns[mine])
         answers[each] = Questions(mine, asked)
     return answers
+
+
+def asked_by_role(
+    asked: pd.DataFrame,
+    names: Names,
+    columns: Sequence[str],
+    texts: Sequence[str] | None,
+    make: Make,
+    whose: bool,
+) -> pd.DataFrame:
+    """Return edges by the usual names of columns, and what a model reads of each in columns "0", "1" ...
+
+    Args:
+        asked: a row for each edge.
+        names: {role: name of its column}.
+        columns: what the model's columns are made of.
+        texts: those of them that hold texts; None = found out.
+        make: what is made of them.
+        whose: whether columns say who answers, and whose the ends are.
+    """
+    table = named_once(asked, where := f"{OWNER}.edges")
+    rows = Rows.of_frame(table, where)
+    check_present(rows, columns, "which the model reads of an edge", [names[role] for role in ENDS])
+    values = make(CarriedRows(read_columns(rows, columns, texts=texts), None, None, np.arange(len(rows))))
+    roles = (*ENDS, "client", *SIDES) if whose else ENDS
+    made = {role: table[names[role]] for role in roles if names[role] and names[role] in table}
+    return pd.DataFrame({**made, **{str(place): column for place, column in enumerate(values.T)}})
 
 
 def with_asked(shard: EdgeShard, asked: EdgeQuery) -> EdgeShard:

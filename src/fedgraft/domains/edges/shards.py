@@ -21,7 +21,7 @@ from fedgraft.domains.edge_data.boundary_columns import ENDS, SIDES
 from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeLabels, Make, repeats_before
 from fedgraft.domains.edges.order_of_time import EVER, sees, split_of, stage_of, stages
 from fedgraft.domains.examples import Features
-from fedgraft.domains.keyed_split import Hashes, joined, named
+from fedgraft.domains.keyed_split import Hashes, joined, named, positions
 from fedgraft.domains.labelled.shard import LabelledShard
 from fedgraft.domains.labels.known import is_known
 from fedgraft.domains.nodes.base.partitions import apart
@@ -198,6 +198,13 @@ def read_edge_labels(
     if "edge_label" in rows and not (are_numbers and not len(without(rows["edge_label"], na_labels).filled)):
         label, names = read_labels(rows["edge_label"], names, na_labels, are_numbers, NUMBERS_HINT)
     return EdgeLabels(label, () if are_numbers else names, hashes)
+
+
+def places_by_hash(carried: CarriedRows, seed: int) -> Floats:
+    """Return the place of each edge in an order by the hash of its ends' ids, float64 [edges] in [0, 1)."""
+    hashes = carried.edge_labels.hashes
+    assert hashes is not None, "as it was read"
+    return positions(hashes, seed)
 
 
 def _hashes(rows: Rows) -> Hashes:

@@ -6,10 +6,8 @@ from typing import ClassVar
 
 from torch import nn
 
-from fedgraft.contracts import Indices
+from fedgraft.contracts import ClassObjective, Indices, LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.abilities.private import ClippedGradientTask
-from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
-from fedgraft.contracts.loss import ClassObjective
 from fedgraft.domains.graphs.graph_task import GraphData
 from fedgraft.domains.graphs.model import CountsModel
 from fedgraft.domains.graphs.shards import GraphShard

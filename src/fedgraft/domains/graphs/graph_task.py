@@ -28,7 +28,7 @@ from fedgraft.contracts import (
 from fedgraft.contracts.abilities import PlainModel, PooledTask, PredictingTask
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveFloat, PositiveInt
 from fedgraft.domains.edge_data.edge_rows import EdgeRows
-from fedgraft.domains.edge_data.read_edges import ReadEdges, carried_by, unread
+from fedgraft.domains.edge_data.read_edges import ReadEdges, carried_by, note_unread
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.graphs import pyg_objects
 from fedgraft.domains.graphs.batches import Collator, GraphBatch, places
@@ -39,7 +39,6 @@ from fedgraft.domains.graphs.tables import split_graphs
 from fedgraft.domains.graphs.weisfeiler_lehman import subtree_counts
 from fedgraft.domains.labels.class_weights import weighted
 from fedgraft.domains.labels.known import groups_of
-from fedgraft.domains.notes import tell
 from fedgraft.errors import InputError, require
 from fedgraft.nn.layers import device_of
 from fedgraft.wire.layouts import Array, Arrays
@@ -126,8 +125,7 @@ class GraphTask(
         for name in ("edge_features", "edge_weights"):
             if (option := getattr(self, name)) not in (0, value := known.get(name, type(option)())):
                 raise InputError(f"task.{name} = {option}, but the data have {value}.")
-        if known and not (self.edge_features or self.edge_weights):  # what is known already was told when it was found
-            tell(unread(self.encoder, self._inputs, shards[0].edge_rows))
+        note_unread(self, self._inputs, shards[0].edge_rows)
         return replace(self, **known)
 
     @property

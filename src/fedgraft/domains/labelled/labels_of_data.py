@@ -5,24 +5,17 @@ from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from typing import Any, Self, TypeVar
 
-from torch import Tensor
-
 from fedgraft.contracts.data import telling
 from fedgraft.contracts.labels import Labels, Unit
-from fedgraft.contracts.loss import ClassObjective, ClassWeights, Objective
+from fedgraft.contracts.loss import ClassObjective, Objective
 from fedgraft.contracts.parts import part
 from fedgraft.contracts.task import Prepared
 from fedgraft.domains.labelled.shard import LabelledShard, labels_of
 from fedgraft.domains.labels import numbers
-from fedgraft.domains.labels.class_weights import (
-    BALANCED,
-    PublishedCounts,
-    weights_of,
-)
 from fedgraft.domains.labels.metric_choice import MetricByData
 from fedgraft.domains.labels.metric_classes import METRICS
-from fedgraft.domains.labels.numbers import PublishedMoments, unit_of
-from fedgraft.domains.publications import Publications, Published
+from fedgraft.domains.labels.numbers import unit_of
+from fedgraft.domains.publications import Publications
 from fedgraft.errors import InputError, nearest, require
 from fedgraft.wire.layouts import Arrays
 
@@ -47,14 +40,6 @@ class LabelsOfData(MetricByData[Labelled, Prepared]):
     def publications(self) -> Publications:
         """What clients publish before training."""
         return Publications(self.published)
-
-    @property
-    def published(self) -> tuple[Published, ...]:
-        """Moments of numbers; how many examples each class has, where these are to count alike."""
-        shape, labels = self.labels.numbers, len(getattr(self, "label_names", ()))
-        moments = () if shape is None else (Published(PublishedMoments(shape)),)
-        counts = (Published(PublishedCounts(len(self.class_names), labels)),) if self._weighs == BALANCED else ()
-        return (*moments, *counts)
 
     @property
     def tells_classes(self) -> bool:
@@ -116,16 +101,6 @@ class LabelsOfData(MetricByData[Labelled, Prepared]):
                 allowed = f"{none} where labels are numbers"
                 require(fits or value == each.default, f"loss.{each.name}", allowed, value)
 
-    @property
-    def _weighs(self) -> ClassWeights:
-        """How classes weigh; "" where the loss is not of classes."""
-        return self.objective.class_weights if isinstance(self.objective, ClassObjective) else ""
-
     def unit_of(self, shard: Labelled, shared: Arrays) -> Unit:
         """Return the unit of numbers that all clients have in common; the client's own where nothing is known of it."""
         return unit_of(self.labels, shard, shared)
-
-    def weights_of(self, shard: Labelled, shared: Arrays) -> Tensor | None:
-        """Return weights of classes, float32 [classes] or [labels, classes]; None for none."""
-        names = self.class_names
-        return weights_of(self._weighs, shard, shared, names, len(names)) if names else None

@@ -5,19 +5,30 @@ from dataclasses import fields, replace
 from typing import Any, Final, Self
 
 import numpy as np
+from torch import Tensor
 
 from fedgraft.contracts.abilities.private import CountedTask
 from fedgraft.contracts.data import telling
 from fedgraft.contracts.labels import LabelledTask
-from fedgraft.contracts.loss import ClassObjective
+from fedgraft.contracts.loss import ClassObjective, ClassShares, ClassWeights, Objective
 from fedgraft.contracts.task import ClassCounts, Prepared, Shard
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.labels import numbers
 from fedgraft.domains.labels.class_notes import twin_notes
-from fedgraft.domains.labels.class_weights import check_names, counts_of
+from fedgraft.domains.labels.class_weights import (
+    BALANCED,
+    PublishedCounts,
+    check_names,
+    counts_of,
+    shares_of,
+    weights_of,
+)
 from fedgraft.domains.labels.metric_classes import METRICS
+from fedgraft.domains.labels.numbers import PublishedMoments
 from fedgraft.domains.notes import tell
+from fedgraft.domains.publications import Published
 from fedgraft.errors import InputError
+from fedgraft.wire.layouts import Arrays
 
 RARE: Final = 0.2
 """Share of training examples below which the rarer of two classes is what a model is judged by; ours."""
@@ -31,9 +42,12 @@ class MetricByData(LabelledTask[Shard, Prepared], CountedTask[Shard]):
     Attributes:
         judged: name of the measure; "" = the labels' usual one.
         class_names: names of classes; () where labels are numbers, or each client has classes of its own.
+        objective: the loss of training.
     """
 
     judged: str
+    class_names: tuple[str, ...]
+    objective: Objective
 
     @property
     def metrics(self) -> tuple[str, ...]:
@@ -44,6 +58,28 @@ class MetricByData(LabelledTask[Shard, Prepared], CountedTask[Shard]):
     def tells_classes(self) -> bool:
         """Whether labels are classes."""
         return True
+
+    @property
+    def published(self) -> tuple[Published, ...]:
+        """Moments of numbers; how many examples each class has, where these are to count alike."""
+        shape, labels = self.labels.numbers, len(getattr(self, "label_names", ()))
+        moments = () if shape is None else (Published(PublishedMoments(shape)),)
+        counts = (Published(PublishedCounts(len(self.class_names), labels)),) if self._weighs == BALANCED else ()
+        return (*moments, *counts)
+
+    @property
+    def _weighs(self) -> ClassWeights:
+        """How classes weigh; "" where the loss is not of classes."""
+        return self.objective.class_weights if isinstance(self.objective, ClassObjective) else ""
+
+    def weights_of(self, shard: Shard, shared: Arrays) -> Tensor | None:
+        """Return weights of classes, float32 [classes] or [labels, classes]; None for none."""
+        names = self.class_names
+        return weights_of(self._weighs, shard, shared, names, len(names)) if names else None
+
+    def shares_of(self, shard: Shard) -> ClassShares | None:
+        """Return the shares of classes among a client's training examples; None for a loss that reads none."""
+        return shares_of(self.objective, shard, len(self.class_names))
 
     def fewest(self, shard: Shard, told: frozenset[str]) -> int:
         """Return how many training examples the rarest class has that the client has any of; of numbers, how many."""

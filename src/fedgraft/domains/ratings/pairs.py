@@ -5,8 +5,7 @@ from dataclasses import dataclass, field
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Indices
-from fedgraft.contracts.encoder import EdgeEncoder, NetworkEncoder
+from fedgraft.contracts import EdgeEncoder, Indices, NetworkEncoder
 from fedgraft.errors import InputError
 from fedgraft.nn.layers import linear
 from fedgraft.nn.propagate import GraphView

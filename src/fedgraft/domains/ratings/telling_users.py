@@ -6,10 +6,9 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from fedgraft.contracts import Indices
+from fedgraft.contracts import SPLITS, Indices
 from fedgraft.contracts.abilities.private import CountedTask
 from fedgraft.contracts.abilities.tasks import SummedTask
-from fedgraft.contracts.values import SPLITS
 from fedgraft.domains.ratings import shared_user_statistics as users_elsewhere
 from fedgraft.domains.ratings import summed_user_statistics as summed_users
 from fedgraft.domains.ratings.features import Known

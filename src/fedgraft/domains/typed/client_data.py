@@ -17,7 +17,7 @@ from fedgraft.contracts.encoder import MetapathEncoder
 from fedgraft.contracts.inputs import Inputs
 from fedgraft.contracts.loss import ClassShares
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.examples import Features, compact, factors_to
+from fedgraft.domains.examples import Features, compact, factors_to, scaled
 from fedgraft.domains.labels.smoothing import Apart
 from fedgraft.domains.typed.metapath_graphs import page_rank
 from fedgraft.domains.typed.shards import TypedGraph
@@ -114,6 +114,17 @@ def smoothed(inputs: Inputs, features: Features, joins: Sequence[sparse.csr_matr
     """
     made = inputs.read(features, [partial(_mean, matrix) for matrix in joins])
     return made if isinstance(made, np.ndarray) or not inputs.hops else compact(sparse.csr_matrix(made))
+
+
+def features_read(inputs: Inputs, shard: TypedGraph, joins: Sequence[sparse.csr_matrix]) -> tuple[Features, States]:
+    """Return what a model reads of a client's target nodes, [targets, any], and the same as products want it.
+
+    `joins` are as of `smoothed`.
+    """
+    scale = inputs.scale if shard.scale_rows else 0.0
+    own = shard.features if inputs.raw or not scale else scaled(shard.features, scale * shard.width**0.5)
+    made = smoothed(inputs, own, joins)
+    return made, feature_states(made, scale if inputs.raw else 0.0)
 
 
 def _mean(matrix: sparse.csr_matrix, features: Features) -> Features:

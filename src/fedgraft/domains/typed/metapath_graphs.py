@@ -3,14 +3,17 @@
 import itertools
 import zlib
 from collections.abc import Iterable, Sequence
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 
-from fedgraft.contracts.encoder import Paths
+from fedgraft.contracts.encoder import MetapathEncoder, Paths
 from fedgraft.contracts.values import Indices
 from fedgraft.domains.edge_data.edge_rows import EdgeRows
+from fedgraft.domains.edge_data.read_edges import carried_by
+from fedgraft.domains.notes import tell
 from fedgraft.domains.typed.shards import JOIN, TypedGraph, metapath_types
 
 ROWS = 1024
@@ -65,12 +68,25 @@ def carried_paths(graph: TypedGraph, metapath: str, joined: sparse.csr_matrix) -
     return Paths(matrix, values)
 
 
-def unpassed(graph: TypedGraph, metapaths: Sequence[str]) -> list[str]:
-    """Return a note on edges that no metapath passes, of which some carry something else than others; none without."""
+def graph_of(encoder: MetapathEncoder, graph: TypedGraph, metapath: str, joined: sparse.csr_matrix, width: int) -> Any:
+    """Return the graph of a metapath as an encoder reads it; edges carry so many numbers, others as `carried_paths`."""
+    if graph.edge_rows is not None and JOIN in metapath and encoder.reads(graph.width, width):
+        return encoder.carried_graph(carried_paths(graph, metapath, joined))
+    return encoder.graph(joined)
+
+
+def note_unpassed(graph: TypedGraph, metapaths: Sequence[str], alike: Sequence[str]) -> None:
+    """Add a note on edges that no metapath passes, of which some carry something else than others.
+
+    And one on options, `alike`, that count neighbours alike though edges have weights.
+    """
+    if alike and "edge_weights" in carried_by(graph.carried):
+        tell([f"{' and '.join(alike)}: each node that a metapath joins counts alike, whatever edges weigh."])
     steps = {frozenset(step) for metapath in metapaths for step in itertools.pairwise(metapath.split(JOIN))}
     lost = [pair for pair, rows in (graph.edge_rows or {}).items() if frozenset(pair) not in steps and _differ(rows)]
     edges = ", ".join(JOIN.join(pair) for pair in lost)
-    return [f"task: no metapath passes edges {edges}; what they carry is not read."] if lost else []
+    if lost:
+        tell([f"task: no metapath passes edges {edges}; what they carry is not read."])
 
 
 def _differ(rows: EdgeRows) -> bool:

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from fedgraft.contracts import PoissonSelector, Selector
+from fedgraft.contracts import Selector
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.central import CentralMechanism, central_mechanism
 from fedgraft.engine.privacy.mechanism import Mechanism, mechanism_of
@@ -25,10 +25,8 @@ def central_noise_in(plan: Plan, selector: Selector[Any], clients: int, numbers:
 
     A claim is smaller for a cohort that is drawn in secret, by coins alone.
     """
-    share, cohort = 1.0, float(cohort_of(selector, clients))
-    if isinstance(selector, PoissonSelector):
-        share = selector.share(clients)
-        cohort = share * clients
+    share = selector.share(clients)
+    cohort = share * clients if selector.by_coins else float(cohort_of(selector, clients))
     return central_mechanism(plan.privacy, plan.rounds, numbers or numbers_of(plan.upload_layout), share, cohort)
 
 

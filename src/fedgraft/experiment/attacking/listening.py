@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from fedgraft.contracts import PoissonSelector
 from fedgraft.engine.plan import PROGRESS_STEPS, Plan
 from fedgraft.engine.server.rounds.arrivals import ArrivedUpdates
 from fedgraft.engine.server.rounds.broadcast import Broadcast
@@ -66,7 +65,7 @@ class _Listening(Merging):
     def _who(self, clients: int, reports: Iterable[int]) -> tuple[tuple[int, ...], float]:
         """Who may have a part in a sum, and with which probability; a claim says whether it is told who has."""
         selector = self._experiment.selector
-        if self._experiment.plan.privacy.central and isinstance(selector, PoissonSelector):
+        if self._experiment.plan.privacy.central and selector.by_coins:
             return tuple(range(clients)), selector.share(clients)
         return tuple(sorted(reports)), 1.0
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, TypeVar
 
-from fedgraft.contracts import Aggregation, PoissonSelector, Selector
+from fedgraft.contracts import Aggregation, Selector
 from fedgraft.contracts.option_groups import settable
 from fedgraft.engine.plan import HOME, Plan
 from fedgraft.engine.privacy.collection import collection_of
@@ -257,7 +257,7 @@ def _of_selection(plan: Plan, selector: Selector[Any], safeguards: Safeguards) -
     drawn = {"selector.name": "poisson", **{f"selector.{key}": value for key, value in fixed.items()}}
     in_turn = tuple(discovery.find("selectors", each) for each in _IN_TURN)
     everybody = discovery.find("selectors", "all")
-    if not (isinstance(selector, PoissonSelector | everybody) or (isinstance(selector, in_turn) and count)):
+    if not (selector.by_coins or isinstance(selector, everybody) or (isinstance(selector, in_turn) and count)):
         instead = "selector.name = 'poisson', whose cohorts make the claim smaller; 'all'; 'random' with clients"
         found.append(Finding(f"with selector {name} cohorts differ, or depend on data", instead, drawn))
     if safeguards.most_chosen:

@@ -4,7 +4,6 @@ import secrets
 from pathlib import Path
 from typing import Final
 
-from fedgraft.contracts import PoissonSelector
 from fedgraft.errors import require
 from fedgraft.experiment.job import Job
 from fedgraft.experiment.storage import disk
@@ -36,4 +35,4 @@ def root_in(folder: Path, experiment: Job) -> bytes:
 
 
 def _needed(experiment: Job) -> bool:
-    return experiment.plan.privacy.central or isinstance(experiment.selector, PoissonSelector)
+    return experiment.plan.privacy.central or experiment.selector.by_coins

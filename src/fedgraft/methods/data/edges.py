@@ -7,19 +7,14 @@ from typing import Any, ClassVar, Final, Literal
 
 import numpy as np
 import pandas as pd
-from numpy.typing import NDArray
 
-from fedgraft.contracts.data import ANSWER, Purpose
-from fedgraft.contracts.labels import Floats
-from fedgraft.contracts.values import SPLITS
+from fedgraft.contracts import ANSWER, SPLITS, Floats, Purpose
 from fedgraft.domains.dealing import Collection
-from fedgraft.domains.edge_data.boundary_columns import SIDES
-from fedgraft.domains.edge_data.edge_columns import CarriedRows, LabelReader
+from fedgraft.domains.edge_data.edge_columns import CarriedRows, LabelReader, Values
 from fedgraft.domains.edge_data.scaled_tables import OF_EDGES, PUBLISHED
 from fedgraft.domains.edges.order_of_time import TRAIN, agreed_order, order_of, places_of, split_of, told_times
-from fedgraft.domains.edges.queries import ASKED_EDGES
-from fedgraft.domains.edges.shards import EdgeShard, edges_of, read_edge_labels
-from fedgraft.domains.keyed_split import positions
+from fedgraft.domains.edges.queries import ASKED_EDGES, asked_by_role
+from fedgraft.domains.edges.shards import EdgeShard, edges_of, places_by_hash, read_edge_labels
 from fedgraft.domains.labels.class_notes import class_notes
 from fedgraft.domains.labels.known import is_known
 from fedgraft.domains.nodes.base.partitions import NodeDealing
@@ -27,10 +22,7 @@ from fedgraft.domains.nodes.base.shards import WholeGraph
 from fedgraft.domains.nodes.reading.graph_tables import SHARES, GraphTables
 from fedgraft.domains.nodes.reading.tables import read_nodes
 from fedgraft.domains.notes import tell
-from fedgraft.domains.tables.columns import check_present, read_columns
 from fedgraft.domains.tables.own_tables import ALL, EdgeColumns, LabelOptions
-from fedgraft.domains.tables.reader import OWNER, named_once
-from fedgraft.domains.tables.rows import Rows
 from fedgraft.domains.tables.schema import Names, Table, check_said
 from fedgraft.errors import InputError, require
 from fedgraft.tables.table_files import Given
@@ -153,9 +145,7 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
         if self.edge_columns.time:
             assert carried.time is not None, "as it was read"
             return places_of(carried.time, **(self.scaled.transforms or {})[f"{OF_EDGES}{self.edge_columns.time}"])
-        hashes = carried.edge_labels.hashes
-        assert hashes is not None, "as it was read"
-        return positions(hashes, seed)
+        return places_by_hash(carried, seed)
 
     # --- where the data of all are ------------------------------------------------------------------------------------
 
@@ -219,7 +209,7 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
         place, mine = self._places(carried, purpose.seed), np.arange(len(carried))
         return edges_of(graph, carried, mine, place, self._columns_of, classes, bool(self.edge_columns.time))
 
-    def _columns_of(self, carried: CarriedRows) -> NDArray[np.float32]:
+    def _columns_of(self, carried: CarriedRows) -> Values:
         """As `values_of`, without a word of what it has told."""
         return self.edges_made.dense(carried.columns).astype(np.float32)
 
@@ -234,19 +224,8 @@ class Edges(LabelOptions, GraphTables[EdgeShard]):
         """
         if "edges" not in tables:
             return dict(tables)
-        where = f"{OWNER}.edges"
-        table = named_once(tables["edges"], where)
-        names = self.edge_names or ()
-        rows = Rows.of_frame(table, where)
-        check_present(rows, names, "which the model reads of an edge", (self.source, self.target))
-        columns = read_columns(rows, names, texts=self.edges_made.texts)
-        values = self.values_of(CarriedRows(columns, None, None, np.arange(len(rows))))
-        roles = {self.source: "source", self.target: "target"}
-        if not own:
-            roles |= {self.client: "client", **{self.names()[side]: side for side in SIDES if self.names()[side]}}
-        made = {role: table[name] for name, role in roles.items() if name in table}
-        told = {str(place): values[:, place] for place in range(values.shape[1])}
-        return {**tables, "edges": pd.DataFrame({**made, **told})}
+        read = self.edge_names or (), self.edges_made.texts, self.values_of
+        return {**tables, "edges": asked_by_role(tables["edges"], self.names(), *read, whose=not own)}
 
     def plain(self, task: Any, shard: Any) -> str:
         """Return a Python module with functions `features(table)` of nodes and `edge_features(table)`."""

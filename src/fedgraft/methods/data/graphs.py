@@ -10,10 +10,7 @@ import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedgraft.contracts.data import ANSWER, Purpose
-from fedgraft.contracts.randomness import generator
-from fedgraft.contracts.ranges import PositiveInt
-from fedgraft.contracts.values import Indices
+from fedgraft.contracts import ANSWER, Indices, PositiveInt, Purpose, randomness
 from fedgraft.domains.dealing import Collection
 from fedgraft.domains.edge_data.edge_columns import NO_COLUMNS, asked_carried
 from fedgraft.domains.edge_data.scaled_tables import ScaledTables
@@ -160,7 +157,7 @@ class Graphs(LabelOptions, SplitOptions[GraphShard], ScaledTables[GraphShard], O
         if named or self.clients == 1:
             return collection.client, named or 1
         label, where = collection.whole.label, collection.whole.name
-        shares = deal(label, self.clients, None, generator(seed, "partition"), where)
+        shares = deal(label, self.clients, None, randomness.generator(seed, "partition"), where)
         client = np.repeat(np.arange(self.clients), [len(rows) for rows in shares])
         return client[np.argsort(np.concatenate(shares))], self.clients
 

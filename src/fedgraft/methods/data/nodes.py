@@ -8,8 +8,7 @@ from typing import Any, ClassVar, Literal
 
 import pandas as pd
 
-from fedgraft.contracts.data import ANSWER, Purpose
-from fedgraft.contracts.ranges import PositiveFloat
+from fedgraft.contracts import ANSWER, PositiveFloat, Purpose
 from fedgraft.domains.dealing import Collection, Fold
 from fedgraft.domains.edge_data.edge_columns import asked_carried
 from fedgraft.domains.edge_data.graph_form import GraphForm

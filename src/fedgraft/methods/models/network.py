@@ -10,9 +10,7 @@ from typing import Any
 import torch
 from torch import nn
 
-from fedgraft.contracts import given_networks, randomness
-from fedgraft.contracts.encoder import NetworkEncoder
-from fedgraft.contracts.ranges import NonNegativeInt
+from fedgraft.contracts import NetworkEncoder, NonNegativeInt, given_networks, randomness
 from fedgraft.errors import InputError, require
 from fedgraft.nn.whole_networks import Tried, WholeNetwork, tried, width_taken
 

@@ -5,8 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from fedgraft.contracts import Batch, Indices, Sampler, Stage
-from fedgraft.contracts.ranges import PositiveInt
+from fedgraft.contracts import Batch, Indices, PositiveInt, Sampler, Stage
 
 SEEDS = 2**31
 """How many different draws of neighbours there are."""

@@ -9,8 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Indices, Outcome, Probe, ProbingSelector, Selection, View
-from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
+from fedgraft.contracts import Indices, NonNegativeInt, Outcome, PositiveInt, Probe, ProbingSelector, Selection, View
 from fedgraft.methods.cohorts import affordable, check_candidates, probeable, probed_losses, reachable, size
 from fedgraft.methods.rl.networks import one_thread
 from fedgraft.methods.sketches import Sketches, seen, unknown

@@ -7,8 +7,7 @@ from typing import ClassVar, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Outcome, Selection, Selector, View
-from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, Proportion
+from fedgraft.contracts import NonNegativeFloat, NonNegativeInt, Outcome, Proportion, Selection, Selector, View
 from fedgraft.contracts.selector import SCORE
 from fedgraft.methods.cohorts import filled, reachable, size, softmax_draw
 

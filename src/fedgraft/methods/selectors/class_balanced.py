@@ -7,8 +7,7 @@ from typing import ClassVar, Final, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Indices, Outcome, Selection, Selector, View
-from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
+from fedgraft.contracts import Indices, NonNegativeInt, Outcome, PositiveInt, Selection, Selector, View
 from fedgraft.methods.cohorts import affordable, reachable, size
 
 _LABELS: Final = tuple(f"label_{k}" for k in range(5))

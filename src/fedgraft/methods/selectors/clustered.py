@@ -8,8 +8,7 @@ from numpy.typing import NDArray
 from scipy.cluster.hierarchy import fcluster, linkage
 from scipy.spatial.distance import squareform
 
-from fedgraft.contracts import Indices, Outcome, Selection, Selector, View
-from fedgraft.contracts.ranges import NonNegativeInt
+from fedgraft.contracts import Indices, NonNegativeInt, Outcome, Selection, Selector, View
 from fedgraft.methods.cohorts import affordable, reachable, size
 from fedgraft.methods.sketches import SKETCH, sketched
 

@@ -8,8 +8,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Indices, Outcome, Selection, Selector, View
-from fedgraft.contracts.ranges import NonNegativeInt
+from fedgraft.contracts import Indices, NonNegativeInt, Outcome, Selection, Selector, View
 from fedgraft.contracts.selector import SCORE
 from fedgraft.methods.cohorts import affordable, reachable, size
 from fedgraft.methods.sketches import Sketches, seen, unknown

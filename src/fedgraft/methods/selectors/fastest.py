@@ -6,8 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Selection, Selector, View
-from fedgraft.contracts.ranges import NonNegativeInt
+from fedgraft.contracts import NonNegativeInt, Selection, Selector, View
 from fedgraft.contracts.selector import SCORE
 from fedgraft.methods.cohorts import affordable, reachable, size
 

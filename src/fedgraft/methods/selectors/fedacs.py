@@ -9,8 +9,7 @@ from typing import ClassVar, Literal, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Indices, Outcome, Selection, Selector, View
-from fedgraft.contracts.ranges import NonNegativeInt, PositiveFloat, PositiveInt
+from fedgraft.contracts import Indices, NonNegativeInt, Outcome, PositiveFloat, PositiveInt, Selection, Selector, View
 from fedgraft.contracts.selector import SCORE
 from fedgraft.errors import require
 from fedgraft.methods.cohorts import MANY, affordable, available, first_falling, random_first

@@ -1,16 +1,16 @@
 """Poisson: each client by a secret coin of its own, as claims of privacy that are amplified by sampling need it."""
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 
-from fedgraft.contracts import PoissonSelector, Selection, View
-from fedgraft.contracts.ranges import NonNegativeInt
+from fedgraft.contracts import NonNegativeInt, Selection, Selector, View
 from fedgraft.methods.cohorts import affordable, reachable, size
 
 
 @dataclass(frozen=True)
-class Poisson(PoissonSelector[None]):
+class Poisson(Selector[None]):
     """Each client takes part with the same probability, whoever else does: Poisson sampling.
 
     How many train is random, and nobody is a cohort, too. The server throws the coins, from a secret of its own: in a
@@ -26,6 +26,8 @@ class Poisson(PoissonSelector[None]):
     Needs: nothing.
     Cost: nothing beyond the model, down to and up from each drawn client.
     """
+
+    by_coins: ClassVar[bool] = True
 
     clients: NonNegativeInt = 0
 

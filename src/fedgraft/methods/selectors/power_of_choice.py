@@ -7,8 +7,7 @@ from typing import ClassVar, Literal, TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Outcome, Probe, ProbingSelector, Selection, View
-from fedgraft.contracts.ranges import NonNegativeInt
+from fedgraft.contracts import NonNegativeInt, Outcome, Probe, ProbingSelector, Selection, View
 from fedgraft.contracts.selector import SCORE
 from fedgraft.methods import cohorts
 

@@ -7,8 +7,7 @@ from typing import TypedDict
 import numpy as np
 from numpy.typing import NDArray
 
-from fedgraft.contracts import Outcome, Selection, Selector, View
-from fedgraft.contracts.ranges import NonNegativeInt
+from fedgraft.contracts import NonNegativeInt, Outcome, Selection, Selector, View
 from fedgraft.contracts.selector import SCORE
 from fedgraft.methods.cohorts import affordable, reachable, size
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from scipy.linalg import eigh
 from scipy.spatial.distance import cdist
 
-from fedgraft.contracts import Indices, Outcome, Selection, Selector, View
-from fedgraft.contracts.ranges import NonNegativeInt
+from fedgraft.contracts import Indices, NonNegativeInt, Outcome, Selection, Selector, View
 from fedgraft.methods.cohorts import affordable, reachable, size
 from fedgraft.methods.sketches import SKETCH, Sketches, seen, unknown
 

@@ -6,8 +6,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from fedgraft.contracts import SilentSharing, Trainer
-from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
+from fedgraft.contracts import NonNegativeInt, PositiveInt, SilentSharing, Trainer
 from fedgraft.methods.one_model import ModelState, OneModel
 from fedgraft.wire.layouts import Arrays, Tree
 

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TypedDict, cast
 
-from fedgraft.contracts import PersonalSharing, Trainer
-from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt
+from fedgraft.contracts import NonNegativeFloat, NonNegativeInt, PersonalSharing, Trainer
 from fedgraft.methods.one_model import ModelState, OneModel
 from fedgraft.nn.proximal import pull_towards
 from fedgraft.wire.layouts import Arrays, Tree

@@ -8,8 +8,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from fedgraft.contracts import PersonalSharing, Trainer
-from fedgraft.contracts.ranges import PositiveFloat, PositiveInt
+from fedgraft.contracts import PersonalSharing, PositiveFloat, PositiveInt, Trainer
 from fedgraft.methods.one_model import ModelState, OneModel
 from fedgraft.wire.layouts import Arrays, Tree
 

@@ -6,9 +6,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from fedgraft.contracts import Trainer, Update
-from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveFloat
-from fedgraft.contracts.values import Indices
+from fedgraft.contracts import Indices, NonNegativeFloat, NonNegativeInt, PositiveFloat, Trainer, Update
 from fedgraft.methods.one_model import ModelState, OneModel
 from fedgraft.methods.private_rows import ITEMS, client_noise, clipped, moved_by_rows, noised, touched
 from fedgraft.wire.layouts import Arrays, Tree

@@ -2,8 +2,7 @@
 
 from dataclasses import dataclass
 
-from fedgraft.contracts import Trainer
-from fedgraft.contracts.ranges import NonNegativeFloat
+from fedgraft.contracts import NonNegativeFloat, Trainer
 from fedgraft.methods.one_model import OneModel
 from fedgraft.nn.proximal import pull_towards
 from fedgraft.wire.layouts import Arrays, Tree

@@ -9,14 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedgraft.contracts import (
-    PersonalSharing,
-    Trainer,
-    Update,
-)
+from fedgraft.contracts import NonNegativeFloat, NonNegativeInt, PersonalSharing, TaskFacts, Trainer, Update
 from fedgraft.contracts.abilities.tasks import SyntheticTask
-from fedgraft.contracts.facts import TaskFacts
-from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt
 from fedgraft.errors import require
 from fedgraft.methods.one_model import moved
 from fedgraft.nn.proximal import pull_towards

@@ -3,8 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from fedgraft.contracts import Trainer
-from fedgraft.contracts.ranges import NonNegativeInt
+from fedgraft.contracts import NonNegativeInt, Trainer
 from fedgraft.methods.one_model import SharedBase
 from fedgraft.wire.layouts import Arrays, Tree
 

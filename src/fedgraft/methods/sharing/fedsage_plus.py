@@ -6,8 +6,7 @@ from typing import ClassVar, TypedDict
 
 import numpy as np
 
-from fedgraft.contracts import Sharing, Trainer, Update
-from fedgraft.contracts.ranges import PositiveInt
+from fedgraft.contracts import PositiveInt, Sharing, Trainer, Update
 from fedgraft.methods.one_model import moved
 from fedgraft.wire.layouts import Arrays, Tree
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 from torch.nn.functional import cross_entropy, one_hot
 
-from fedgraft.contracts import Update
-from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt
+from fedgraft.contracts import NonNegativeFloat, NonNegativeInt, PositiveFloat, PositiveInt, Update
 from fedgraft.methods.class_prototypes import COUNTS, PROTOTYPES, ClassPrototypes, means
 from fedgraft.wire.layouts import Arrays
 

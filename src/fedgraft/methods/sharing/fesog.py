@@ -6,8 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from fedgraft.contracts import Trainer, Update
-from fedgraft.contracts.ranges import NonNegativeFloat, PositiveFloat
+from fedgraft.contracts import NonNegativeFloat, PositiveFloat, Trainer, Update
 from fedgraft.methods.one_model import ModelState, OneModel
 from fedgraft.methods.private_rows import client_noise, moved_by_rows, noised, touched
 from fedgraft.wire.layouts import Array, Arrays, Tree

@@ -7,9 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cosine_similarity, softplus
 
-from fedgraft.contracts import Indices, Trainer
-from fedgraft.contracts.abilities.tasks import ObservedTask
-from fedgraft.contracts.ranges import NonNegativeFloat, PositiveFloat
+from fedgraft.contracts import Indices, NonNegativeFloat, ObservedTask, PositiveFloat, Trainer
 from fedgraft.methods.one_model import OneModel
 from fedgraft.wire.layouts import Arrays, Tree
 

@@ -9,9 +9,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedgraft.contracts import Indices, MovableSharing, Trainer, Update
-from fedgraft.contracts.abilities.tasks import ObservedTask
-from fedgraft.contracts.facts import TaskFacts
+from fedgraft.contracts import Indices, MovableSharing, ObservedTask, TaskFacts, Trainer, Update
 from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt, PositiveProportion
 from fedgraft.errors import require
 from fedgraft.methods.one_model import moved

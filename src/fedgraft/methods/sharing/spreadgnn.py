@@ -9,14 +9,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from fedgraft.contracts import (
-    MovableSharing,
-    PersonalSharing,
-    Trainer,
-    Update,
-)
+from fedgraft.contracts import Correction, MovableSharing, PersonalSharing, Trainer, Update
 from fedgraft.contracts.ranges import NonNegativeFloat, OneOf, PositiveInt, Proportion
-from fedgraft.contracts.values import Correction
 from fedgraft.errors import ClientError
 from fedgraft.wire.layouts import Arrays, Layout, Spec, Tree
 

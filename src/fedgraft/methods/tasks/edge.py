@@ -14,20 +14,24 @@ from fedgraft.contracts import (
     SCORED_SPLITS,
     SPLITS,
     Batch,
+    Classified,
     ClassObjective,
     ExchangeOfEdges,
     Indices,
     LayeredEncoder,
+    NonNegativeInt,
     NumberObjective,
     OwnAnswers,
     OwnInputs,
+    PlainModel,
+    PooledTask,
+    PositiveInt,
+    PredictingTask,
     Questions,
     SilentExchange,
     Sums,
     part,
 )
-from fedgraft.contracts.abilities import Classified, PlainModel, PooledTask, PredictingTask
-from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
 from fedgraft.domains.edges.exchange import EdgeExchange, alone
 from fedgraft.domains.edges.history import history_width
 from fedgraft.domains.edges.model import EdgeData, EdgeModel, plain_edges
@@ -38,8 +42,6 @@ from fedgraft.domains.labels.class_weights import shares_of, weighted
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.domains.labels.numbers import training_labels, unit_in
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
-from fedgraft.domains.labels.smoothing import Apart
-from fedgraft.domains.nodes.task.node_reader import ReadFeatures
 from fedgraft.domains.publications import Published
 from fedgraft.errors import require
 from fedgraft.methods.answers.prior_shift import PriorShift
@@ -141,7 +143,7 @@ class Edge(
     def smoothed(self) -> SmoothedAnswers:
         """How answers are bettered after training; numbers are left alone."""
         answering = self.answering if self.class_names else PriorShift()
-        return SmoothedAnswers(self.labels, self.scored, _answered, answering, len(self.class_names))
+        return SmoothedAnswers(self.labels, self.scored, EdgeData.answered, answering, len(self.class_names))
 
     @property
     def published(self) -> tuple[Published, ...]:
@@ -284,11 +286,6 @@ class Edge(
     def plain(self, model: nn.Module, shard: EdgeShard | None, shared: Arrays) -> PlainModel:
         """The convolutions, what came before an edge, and the perceptron; numbers in the user's unit."""
         assert isinstance(model, EdgeModel), "edges have no ensembles"
-        read, widths = ReadFeatures.of(self.features, self.inputs), (self.edge_features, self.columns)
+        widths = self.features, self.edge_features, self.columns
         unit = None if self.class_names else unit_in(shared)
-        return plain_edges(model, self.encoder, self.class_names, read, widths, self.edge_weights, unit)
-
-
-def _answered(data: EdgeData) -> Apart:
-    """A client's own edges, each by itself."""
-    return Apart(data.label.numpy(), data.rows)
+        return plain_edges(model, self.encoder, self.class_names, self.inputs, widths, self.edge_weights, unit)

@@ -6,8 +6,7 @@ from typing import cast
 
 from torch import nn
 
-from fedgraft.contracts import Labels, NumberObjective, OwnInputs
-from fedgraft.contracts.abilities import PlainModel
+from fedgraft.contracts import Labels, NumberObjective, OwnInputs, PlainModel
 from fedgraft.domains.graphs.graph_task import GraphData, GraphTask
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.labels.metric_choice import MetricByData

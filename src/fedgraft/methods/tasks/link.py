@@ -3,30 +3,33 @@
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import pandas as pd
 import torch
-from annotated_types import Interval
 from torch import Tensor, nn
 
 from fedgraft.contracts import (
     SCORED_SPLITS,
     Batch,
     Chance,
+    InnerFraction,
     Inputs,
     LayeredEncoder,
     NetworkEncoder,
+    NonNegativeInt,
     PairObjective,
+    PlainModel,
+    PooledTask,
+    PositiveInt,
+    PredictingTask,
     Questions,
     SilentExchange,
     Sums,
     Task,
 )
-from fedgraft.contracts.abilities import PlainModel, PooledTask, PredictingTask
-from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
-from fedgraft.domains.edge_data.read_edges import ReadEdges, carried_by, unread
+from fedgraft.domains.edge_data.read_edges import ReadEdges, carried_by, note_unread
 from fedgraft.domains.links import metrics
 from fedgraft.domains.links.model import LinkData, LinkModel, plain_links
 from fedgraft.domains.links.queries import PairQuery, split_pairs_asked
@@ -37,7 +40,6 @@ from fedgraft.domains.nodes.reading.queries import with_new_nodes
 from fedgraft.domains.nodes.task.node_reader import ReadFeatures
 from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.smoothed_inputs import attention_of
-from fedgraft.domains.notes import tell
 from fedgraft.errors import InputError, require
 from fedgraft.methods.exchanges.no_exchange import NoExchange
 from fedgraft.methods.inputs.propagated import Propagated
@@ -106,8 +108,8 @@ class Link(
     width: PositiveInt = 64
     decoder: Literal["product", "perceptron"] = "product"
     likeness: bool = False
-    validation: Annotated[float, Interval(gt=0, lt=1)] = 0.1
-    test: Annotated[float, Interval(gt=0, lt=1)] = 0.1
+    validation: InnerFraction = 0.1
+    test: InnerFraction = 0.1
     k: PositiveInt = metrics.HITS
     features: NonNegativeInt = 0
     edge_features: int = 0
@@ -160,8 +162,7 @@ class Link(
         for name, value in known.items():
             if (option := getattr(self, name)) not in (0, value):
                 raise InputError(f"task.{name} = {option}, but the data have {value}.")
-        if not (self.edge_features or self.edge_weights):  # what is known already was told when it was found
-            tell(unread(self.encoder, self.inputs.width(graph.width), graph.edge_rows))
+        note_unread(self, self.inputs.width(graph.width), graph.edge_rows)
         check_inputs([shard.graph for shard in shards], self.inputs.hops, self.inputs.attends)
         return replace(self, **known, sparse=not isinstance(graph.features, np.ndarray))
 
@@ -237,10 +238,7 @@ class Link(
     def plain(self, model: nn.Module, shard: LinkShard | None, shared: Arrays) -> PlainModel:
         """The convolutions, the linear layer and what makes a score of two nodes."""
         assert isinstance(model, LinkModel), "links have no ensembles"
-        read, width = (
-            ReadFeatures.of(self.features, self.inputs),
-            self.inputs.width(self.features),
-        )
+        read, width = ReadFeatures.of(self.features, self.inputs), self.inputs.width(self.features)
         edges = ReadEdges.of(self.encoder, width, self.edge_features, self.edge_weights, self.inputs.hops > 0)
         return plain_links(model, self.encoder, width, read, edges)
 

@@ -3,10 +3,9 @@
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Self, cast
+from typing import Any, ClassVar, Self, cast
 
 import torch
-from annotated_types import Interval
 from torch import Tensor, nn
 
 from fedgraft.contracts import (
@@ -15,29 +14,25 @@ from fedgraft.contracts import (
     Batch,
     ClassObjective,
     ExchangeOfNodes,
+    InnerFraction,
     Inputs,
     LayeredEncoder,
     Linear,
     Loss,
     LossesAndBackward,
     NetworkEncoder,
+    NonNegativeInt,
+    PlainModel,
+    PositiveInt,
     SilentExchange,
     Sums,
     part,
 )
-from fedgraft.contracts.abilities import PlainModel
-from fedgraft.contracts.ranges import NonNegativeInt, PositiveInt
-from fedgraft.domains.labels.class_weights import BALANCED, WEIGHTS, PublishedCounts, shares_of, weights_of
 from fedgraft.domains.labels.classes import PROFILE, AuditedClasses, CountedClasses, profile_of
 from fedgraft.domains.labels.metric_classes import MetricClasses
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
-from fedgraft.domains.nodes.base.memory_check import check_matrices
-from fedgraft.domains.nodes.base.node_options import check_options
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.extensions.extension import NodeExtension
-from fedgraft.domains.nodes.extensions.generated import Generated
-from fedgraft.domains.nodes.extensions.masked import Masked
-from fedgraft.domains.nodes.extensions.refined import Refined
+from fedgraft.domains.nodes.extensions.asked_for import Extensions, check_options, extensions_of
 from fedgraft.domains.nodes.task.answers import NodeAnswers
 from fedgraft.domains.nodes.task.clipped_nodes import ClippedNodes
 from fedgraft.domains.nodes.task.node_reader import plain_nodes
@@ -45,10 +40,7 @@ from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.task.synthetic_nodes import SyntheticNodes
 from fedgraft.domains.nodes.task.views import NodeViews
 from fedgraft.domains.nodes.training.client_graph import NodeData, by_hand, losses_of, losses_with_back
-from fedgraft.domains.nodes.training.mended_graph import Mending
 from fedgraft.domains.nodes.training.model import NodeModel, network_of_nodes
-from fedgraft.domains.nodes.training.neighbour_sums import Neighbours
-from fedgraft.domains.publications import Published
 from fedgraft.errors import InputError, require
 from fedgraft.methods.answers.smoothed import Smoothed
 from fedgraft.methods.exchanges.halo import Halo
@@ -112,7 +104,7 @@ class Node(NodeTask):
     mask: bool = False
     refinement: bool = False
     generated: PositiveInt = 5
-    hidden: Annotated[float, Interval(gt=0, lt=1)] = 0.5
+    hidden: InnerFraction = 0.5
     elsewhere: NonNegativeInt = 64
     judged: str = ""
     positive_class: str = ""
@@ -132,15 +124,9 @@ class Node(NodeTask):
         return CountedClasses(names, count)
 
     @cached_property
-    def extensions(self) -> tuple[NodeExtension, ...]:
+    def extensions(self) -> Extensions:
         """Those whose options are set."""
-        found: list[NodeExtension] = [Masked()] * self.mask
-        if self.refinement and isinstance(self.encoder, LayeredEncoder):
-            found.append(Refined(self.input_width or 1, self.encoder.width, self.classes, self.objective.dropout))
-        if self.generator and isinstance(self.encoder, LayeredEncoder):
-            mending = Mending(self.generated, self.hidden, self.elsewhere)
-            found.append(Generated(mending, self.encoder, self.features or 1))
-        return tuple(found)
+        return extensions_of(self)
 
     @part
     def smoothed(self) -> SmoothedAnswers:
@@ -148,7 +134,7 @@ class Node(NodeTask):
         return SmoothedAnswers(
             self.labels,
             self.scored,
-            _around,
+            NodeData.answered,
             self.answering,
             self.classes,
             self.embeddings,
@@ -159,11 +145,6 @@ class Node(NodeTask):
     def asked(self) -> NodeAnswers:
         """What is answered of nodes, old and new."""
         return NodeAnswers(self, self.smoothed)
-
-    @property
-    def published(self) -> tuple[Published, ...]:
-        """How many nodes each class has, where classes are to count alike."""
-        return (Published(PublishedCounts(self.classes)),) if self.objective.class_weights == BALANCED else ()
 
     @part
     def audited(self) -> AuditedClasses:
@@ -235,23 +216,18 @@ class Node(NodeTask):
         return {**super().known_of(shard), "classes": len(shard.classes), "class_names": shard.classes}
 
     def fitted(self, shards: Sequence[NodeShard]) -> Self:
-        """Do as other tasks; raise, too, for matrices of nodes that no memory of this machine holds."""
-        if self.refinement:
-            check_matrices(shards)
+        """Do as other tasks; raise, too, for what no extension can do here."""
+        for each in self.extensions:
+            each.check(shards)
         return super().fitted(shards)
 
     def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
         """Neighbourhoods, features of own nodes and of the halo, no states yet; what extensions read."""
-        told = {name: array for name, array in shared.items() if name != WEIGHTS}
-        data = super().prepare(shard, told)
-        data.shares = shares_of(self.objective, shard, self.classes)
-        data.weights = weights_of(self.objective.class_weights, shard, shared, self.class_names, self.classes)
+        data = super().prepare(shard, shared)
         if self.smoothed.hops:
-            data.neighbours = Neighbours(
-                shard, data.features.first(data.own) if self.smoothed.ways.reads_inputs else None
-            )
+            data.smoothed_over(shard, self.smoothed.ways.reads_inputs)
         for each in self.extensions:
-            each.prepare(data, shard, self.seen(shard), told)
+            each.prepare(data, shard, self.seen(shard), self.told_of_nodes(shared))
         return data
 
     def describe(self, data: NodeData) -> dict[str, float]:
@@ -318,9 +294,3 @@ class Node(NodeTask):
         for each in self.extensions:
             data = each.view(model, data)
         return data
-
-
-def _around(data: NodeData) -> Neighbours:
-    """A client's nodes and all their neighbours."""
-    assert data.neighbours is not None, "it was prepared by a task that betters answers"
-    return data.neighbours

@@ -6,16 +6,14 @@ from typing import ClassVar, cast
 
 from torch import nn
 
-from fedgraft.contracts import ExchangeOfNodes, Inputs, Labels, NumberObjective, SilentExchange, part
-from fedgraft.contracts.abilities import PlainModel
-from fedgraft.domains.labels.numbers import UNIT, Numbers, PublishedMoments, unit_in, unit_of
+from fedgraft.contracts import ExchangeOfNodes, Inputs, Labels, NumberObjective, PlainModel, SilentExchange, part
+from fedgraft.domains.labels.numbers import Numbers, unit_in, unit_of
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.task.answers import NodeAnswers
 from fedgraft.domains.nodes.task.node_reader import plain_nodes
 from fedgraft.domains.nodes.task.node_task import NodeTask
 from fedgraft.domains.nodes.training.client_graph import NodeData
 from fedgraft.domains.nodes.training.model import NodeModel
-from fedgraft.domains.publications import Published
 from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.inputs.propagated import Propagated
 from fedgraft.methods.losses.squared_error import SquaredError
@@ -51,7 +49,7 @@ class NodeRegression(NodeTask):
     """
 
     classes: ClassVar[int] = 0
-    class_names: ClassVar[tuple[str, ...]] = ()
+    class_names: ClassVar[tuple[str, ...]] = ()  # type: ignore[misc]
 
     inputs: Inputs = Propagated()
     objective: NumberObjective = SquaredError()
@@ -69,11 +67,6 @@ class NodeRegression(NodeTask):
         return NodeAnswers(self)
 
     @property
-    def published(self) -> tuple[Published, ...]:
-        """Moments of the numbers."""
-        return (Published(PublishedMoments(())),)
-
-    @property
     def tells_classes(self) -> bool:
         """False."""
         return False
@@ -82,7 +75,7 @@ class NodeRegression(NodeTask):
         """As of the task `node`, with numbers in the common unit; in the client's own where nothing is known of it."""
         unit = unit_of(self.labels, shard, shared)
         scaled = replace(shard, label=unit.standardize(shard.label))
-        data = super().prepare(scaled, {name: array for name, array in shared.items() if name != UNIT})
+        data = super().prepare(scaled, shared)
         data.unit = unit.around(self.labels.constant(unit.inverse(data.label[data.rows["train"]])))
         return data
 

@@ -17,14 +17,19 @@ from fedgraft.contracts import (
     EdgeEncoder,
     Indices,
     NetworkEncoder,
+    NonNegativeFloat,
+    NonNegativeInt,
+    PlainModel,
+    PooledTask,
+    PositiveInt,
+    PredictingTask,
+    Proportion,
     Questions,
     Sums,
     Task,
     part,
     randomness,
 )
-from fedgraft.contracts.abilities import PlainModel, PooledTask, PredictingTask
-from fedgraft.contracts.ranges import NonNegativeFloat, NonNegativeInt, PositiveInt, Proportion
 from fedgraft.contracts.scores import root_mean_square
 from fedgraft.domains.ratings import shared_user_statistics as users_elsewhere
 from fedgraft.domains.ratings.features import NODE_WIDTH, PAIR_WIDTH, Known, pair_features

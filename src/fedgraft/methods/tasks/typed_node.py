@@ -7,7 +7,6 @@ from typing import Any, ClassVar, Self
 
 import pandas as pd
 import torch
-from scipy.sparse import csr_matrix
 from torch import Tensor, nn
 
 from fedgraft.contracts import (
@@ -15,33 +14,34 @@ from fedgraft.contracts import (
     SPLITS,
     Answers,
     Batch,
+    Classified,
     ClassObjective,
     Inputs,
     Labels,
     LocalGraph,
+    LocalGraphTask,
     Losses,
     MetapathEncoder,
+    NonNegativeInt,
     Observations,
+    ObservedTask,
+    PooledTask,
+    PredictingTask,
     Questions,
     SilentExchange,
     Sums,
     Unit,
     part,
 )
-from fedgraft.contracts.abilities import Classified, ObservedTask, PooledTask, PredictingTask
-from fedgraft.contracts.abilities.graphs import LocalGraphTask
-from fedgraft.contracts.ranges import NonNegativeInt
-from fedgraft.domains.edge_data.read_edges import carried_by, unread
-from fedgraft.domains.examples import scaled
-from fedgraft.domains.labels.class_weights import BALANCED, PublishedCounts, shares_of, weighted, weights_of
+from fedgraft.domains.edge_data.read_edges import carried_by, note_unread
+from fedgraft.domains.labels.class_weights import weighted
 from fedgraft.domains.labels.classes import PROFILE, Classes, likeliest, profile_of
 from fedgraft.domains.labels.metric_choice import MetricByData
 from fedgraft.domains.labels.metric_classes import MetricClasses
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
-from fedgraft.domains.notes import tell
-from fedgraft.domains.publications import Publications, Published
-from fedgraft.domains.typed.client_data import CrossClientTargets, TypedData, TypedModel, feature_states, smoothed
-from fedgraft.domains.typed.metapath_graphs import carried_paths, cross_client_targets, metapath_matrix, unpassed
+from fedgraft.domains.publications import Publications
+from fedgraft.domains.typed.client_data import CrossClientTargets, TypedData, TypedModel, features_read
+from fedgraft.domains.typed.metapath_graphs import cross_client_targets, graph_of, metapath_matrix, note_unpassed
 from fedgraft.domains.typed.queries import TypedNodeQuery, split_typed_nodes_asked, with_new_nodes
 from fedgraft.domains.typed.shards import JOIN, TypedGraph, apart, merge_graphs, metapath_types, shortest_metapaths
 from fedgraft.errors import InputError, require
@@ -138,9 +138,7 @@ class TypedNode(
     @part
     def publications(self) -> Publications:
         """How many nodes each class has, where classes are to count alike."""
-        return Publications(
-            (Published(PublishedCounts(self.classes)),) if self.objective.class_weights == BALANCED else ()
-        )
+        return Publications(self.published)
 
     @property
     def stochastic(self) -> bool:
@@ -168,28 +166,22 @@ class TypedNode(
         metapaths = self.metapaths or first.metapaths or shortest_metapaths(first.target, list(first.edges))
         for metapath in metapaths:
             metapath_types(metapath, first, "TypedNode.metapaths")
+        note_unread(self, first.width, first.carried, READING)
         if not (self.edge_features or self.edge_weights):  # what is known already was told when it was found
-            tell(unread(self.encoder, first.width, first.carried, READING))
-            tell([*self._alike(first), *unpassed(first, metapaths)])
+            options = {"inputs.propagate": self.inputs.hops, "answers.smoothing": self.smoothed.ways.hops}
+            note_unpassed(first, metapaths, [name for name, hops in options.items() if hops])
         return replace(self, **known, metapaths=metapaths)
 
     def prepare(self, shard: TypedGraph, shared: Arrays) -> TypedData:
         """Features, and one graph for each metapath."""
         joins = {metapath: metapath_matrix(shard, metapath, self.exchange.neighbours) for metapath in self.metapaths}
-        graphs = [self._graph(shard, *each) for each in joins.items()]
+        graphs = [graph_of(self.encoder, shard, *each, self.edge_features) for each in joins.items()]
         rows = {split: shard.rows(split) for split in SPLITS}
-        scale = self.inputs.scale if shard.scale_rows else 0.0
-        length = scale * shard.width**0.5
-        own = shard.features if self.inputs.raw or not scale else scaled(shard.features, length)
-        made = smoothed(self.inputs, own, [joins[each] for each in self._joining])
-        features = feature_states(made, scale if self.inputs.raw else 0.0)
+        made, features = features_read(self.inputs, shard, [joins[each] for each in self._joining])
         joined = [joins[each] for each in self._joining] if self.smoothed.ways.hops else []
         around = CrossClientTargets(shard, rows, joined, made) if self.smoothed.hops else None
-        shares = shares_of(self.objective, shard, self.classes)
-        data = TypedData(shard, features, graphs, torch.from_numpy(shard.label), rows, shares=shares, around=around)
-        return replace(
-            data, weights=weights_of(self.objective.class_weights, shard, shared, self.class_names, self.classes)
-        )
+        counting = self.weights_of(shard, shared), self.shares_of(shard)
+        return TypedData(shard, features, graphs, torch.from_numpy(shard.label), rows, *counting, around)
 
     def examples(self, data: TypedData) -> int:
         """Return how many training nodes the client has."""
@@ -309,22 +301,6 @@ class TypedNode(
     def _joining(self) -> list[str]:
         """The metapaths that join two nodes, not each to itself alone."""
         return [metapath for metapath in self.metapaths if JOIN in metapath]
-
-    def _alike(self, shard: TypedGraph) -> list[str]:
-        """A note on options that count neighbours alike though edges have weights."""
-        weighs = "edge_weights" in carried_by(shard.carried)
-        options = {"inputs.propagate": self.inputs.hops, "answers.smoothing": self.smoothed.ways.hops}
-        alike = [name for name, value in options.items() if value and weighs]
-        return [f"{' and '.join(alike)}: each node that a metapath joins counts alike, whatever edges weigh."] * bool(
-            alike
-        )
-
-    def _graph(self, shard: TypedGraph, metapath: str, matrix: csr_matrix) -> Any:
-        """The graph of a metapath, as the encoder reads it."""
-        encoder, carries = self.encoder, shard.edge_rows is not None and JOIN in metapath
-        if carries and encoder.reads(shard.width, self.edge_features):
-            return encoder.carried_graph(carried_paths(shard, metapath, matrix))
-        return encoder.graph(matrix)
 
     def _logits(self, model: nn.Module, data: TypedData) -> Tensor:
         """Logits of all target nodes, float32 [targets, classes], on the CPU."""

@@ -1,5 +1,7 @@
 """What a sharing method adds to the model of the task `node`, and to its steps; by default nothing."""
 
+from collections.abc import Sequence
+
 import torch
 from torch import nn
 
@@ -17,6 +19,9 @@ class NodeExtension:
 
     seeds_draws: bool = False
     """Whether losses depend on `Batch.seed`."""
+
+    def check(self, shards: Sequence[NodeShard]) -> None:
+        """Raise `InputError` for clients that are simulated here and that it cannot be simulated with."""
 
     def exchange(self, exchange: NodeExchange) -> NodeExchange:
         """Return what clients tell each other of nodes, from what they tell without it."""

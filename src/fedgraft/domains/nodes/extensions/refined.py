@@ -1,5 +1,6 @@
 """Networks that refine a model's answers inside a client (AdaFGL, Li et al., ICDE 2024)."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -8,6 +9,7 @@ from torch import nn
 
 from fedgraft.contracts.task import Loss
 from fedgraft.contracts.values import Indices, Losses
+from fedgraft.domains.nodes.base.memory_check import check_matrices
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.extensions.extension import NodeExtension
 from fedgraft.domains.nodes.training.client_graph import NodeData
@@ -38,6 +40,10 @@ class Refined(NodeExtension):
     width: int
     classes: int
     dropout: float
+
+    def check(self, shards: Sequence[NodeShard]) -> None:
+        """Raise for matrices of nodes that no memory of this machine holds."""
+        check_matrices(shards)
 
     def extend(self, model: NodeModel, g: torch.Generator) -> None:
         """Add the networks."""

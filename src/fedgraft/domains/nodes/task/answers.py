@@ -10,8 +10,7 @@ import torch
 from scipy import sparse
 from torch import nn
 
-from fedgraft.contracts import HaloRows, Indices, Questions
-from fedgraft.contracts.abilities import Classified, PredictingTask
+from fedgraft.contracts import Classified, HaloRows, Indices, PredictingTask, Questions
 from fedgraft.contracts.abilities.matching import CLIENTS
 from fedgraft.contracts.abilities.predicting import Everybody
 from fedgraft.contracts.abilities.smoothing import Means, coded, means_in

@@ -6,10 +6,8 @@ from typing import ClassVar
 
 from torch import nn
 
-from fedgraft.contracts import Indices
+from fedgraft.contracts import ClassObjective, Indices, LayeredEncoder, NetworkEncoder
 from fedgraft.contracts.abilities.private import ClippedGradientTask
-from fedgraft.contracts.encoder import LayeredEncoder, NetworkEncoder
-from fedgraft.contracts.loss import ClassObjective
 from fedgraft.domains.labels.class_weights import entropies_of
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.client_graph import NodeData

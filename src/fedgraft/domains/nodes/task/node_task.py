@@ -21,15 +21,15 @@ from fedgraft.contracts import (
     LinearTask,
     Loss,
     NetworkEncoder,
+    NonNegativeInt,
     Objective,
+    PooledTask,
     Regression,
     SilentExchange,
     Sums,
     part,
 )
-from fedgraft.contracts.abilities import PooledTask
-from fedgraft.contracts.ranges import NonNegativeInt
-from fedgraft.domains.edge_data.read_edges import carried_by, unread
+from fedgraft.domains.edge_data.read_edges import carried_by, note_unread
 from fedgraft.domains.examples import scaled
 from fedgraft.domains.labels.metric_choice import MetricByData
 from fedgraft.domains.nodes.base.features import FeatureCoding, FeatureRows
@@ -44,7 +44,6 @@ from fedgraft.domains.nodes.training.model import NodeModel
 from fedgraft.domains.nodes.training.neighbour_sampling import NeighbourBatches
 from fedgraft.domains.nodes.training.neighbour_sums import Aggregates
 from fedgraft.domains.nodes.training.smoothed_inputs import attention_of, prepared, rows_of
-from fedgraft.domains.notes import tell
 from fedgraft.domains.publications import Publications, Published
 from fedgraft.errors import InputError, require
 from fedgraft.wire.layouts import Array, Arrays
@@ -119,11 +118,6 @@ class NodeTask(MetricByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
         return Publications((*([Published(set_up, self._published)] if set_up else []), *self.published))
 
     @property
-    def published(self) -> tuple[Published, ...]:
-        """What is published of labels."""
-        return ()
-
-    @property
     def draws(self) -> NeighbourBatches:
         """Neighbours that take part in a step."""
         return NeighbourBatches(self.layers, self.exchange.neighbours, self.exchange.fresh or not self.exchange.states)
@@ -173,8 +167,7 @@ class NodeTask(MetricByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
         for name, value in known.items():
             if (option := getattr(self, name)) not in (0, (), value):
                 raise InputError(f"task.{name} = {option}, but the data have {value}.")
-        if not (self.edge_features or self.edge_weights):  # what is known already was told when it was found
-            tell(unread(self.encoder, self.inputs.width(first.width), first.edge_rows))
+        note_unread(self, self.inputs.width(first.width), first.edge_rows)
         return replace(self, **known, sparse=not isinstance(first.features, np.ndarray))
 
     def sealing(self) -> Self:
@@ -183,6 +176,8 @@ class NodeTask(MetricByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
 
     def prepare(self, shard: NodeShard, shared: Arrays) -> NodeData:
         """Neighbourhoods, features of own nodes and of the halo, no states yet."""
+        weights, shares = self.weights_of(shard, shared), self.shares_of(shard)
+        shared = self.told_of_nodes(shared)
         seen = prepared(self.inputs, self.seen(shard))
         sums, full = self.aggregated.sums(seen, shared) if self.inputs.sums_neighbours else None, seen.weighted_degree
         seen = inside(seen) if self.inputs.sums_neighbours else seen
@@ -201,7 +196,14 @@ class NodeTask(MetricByData[NodeShard, NodeData], LinearTask[NodeShard, NodeData
             sums=None if sums is None else FeatureRows(sums, features),
             degree=full,
             alone=not isinstance(self.encoder, NetworkEncoder) and not self.encoder.reads_neighbours,
+            weights=weights,
+            shares=shares,
         )
+
+    def told_of_nodes(self, shared: Arrays) -> Arrays:
+        """Return what clients got back of what was published, but for what is of labels."""
+        of_labels = {name for each in self.published for name in each.by.combined_layout.names}
+        return {name: array for name, array in shared.items() if name not in of_labels}
 
     def examples(self, data: NodeData) -> int:
         """Return how many training nodes the client has."""

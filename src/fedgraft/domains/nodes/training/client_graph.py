@@ -96,12 +96,23 @@ class NodeData:
         sums: FeatureRows | None = None,
         degree: NDArray[np.float32] | None = None,
         alone: bool = False,
+        weights: Tensor | None = None,
+        shares: ClassShares | None = None,
     ) -> Self:
         """Return a client's part, without states yet, of `widths` of hidden layers; other arguments as of the class."""
         states = States(graph.own, graph.halo, widths)
         degree = graph.weighted_degree if degree is None else degree
         own = graph.own, graph.label, rows or {}, known, needed, states
-        return cls(features, around, *own, sums, degree, layers, exchanges, alone)
+        return cls(features, around, *own, sums, degree, layers, exchanges, alone, weights=weights, shares=shares)
+
+    def answered(self) -> Neighbours:
+        """Return the client's nodes and all their neighbours, as answers are smoothed over them."""
+        assert self.neighbours is not None, "it was prepared by a task that betters answers"
+        return self.neighbours
+
+    def smoothed_over(self, shard: NodeShard, reads_inputs: bool) -> None:
+        """Keep all edges of a part of the graph, by which answers are smoothed, which may read inputs of nodes."""
+        self.neighbours = Neighbours(shard, self.features.first(self.own) if reads_inputs else None)
 
     @property
     def halo(self) -> int:

@@ -8,9 +8,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from fedgraft.contracts import Exchange
+from fedgraft.contracts import Batch, Exchange, Halo, HaloRows, Indices
 from fedgraft.contracts.abilities import EncryptedRowsTask, HaloTask
-from fedgraft.contracts.values import Batch, Halo, HaloRows, Indices
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.training.client_graph import NodeData
 from fedgraft.domains.nodes.training.halo_setup import halo_of, thinned

@@ -10,7 +10,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedgraft.contracts import (
-    PoissonSelector,
     Probe,
     ProbingSelector,
     Selection,
@@ -70,7 +69,7 @@ Terms = dict[str, dict[int, float]]
 class Choosing:
     """Ask a selector, whose draws come from the seed of the experiment, and hold its answers to the contract.
 
-    The coins of a `PoissonSelector` come from the server's secret.
+    Coins, `Selector.by_coins`, come from the server's secret.
     """
 
     selector: Selector[Any]
@@ -89,8 +88,8 @@ class Choosing:
 
     def choose(self, state: Any, view: View) -> tuple[Selection | None, Terms]:
         """Return who trains, None where nobody can, and the terms of the choice; {} where there are none."""
-        if isinstance(self.selector, PoissonSelector) and _anybody(view):
-            view = self._drawn(self.selector, view)
+        if self.selector.by_coins and _anybody(view):
+            view = self._drawn(view)
             if not _anybody(view):
                 return Selection(()), {}
         selection = self.selector.select(state, view, randomness.generator(self.seed, "select", view.round))
@@ -106,12 +105,12 @@ class Choosing:
                 )
         return selection, kept(explanation, selection.clients, view)
 
-    def _drawn(self, selector: PoissonSelector[Any], view: View) -> View:
+    def _drawn(self, view: View) -> View:
         """Return a view in which only those are available whose coins say so; all clients have one."""
         from fedgraft.secrets.keystream import drawn  # cryptography takes its time to import
 
         coins = np.zeros(view.clients, bool)
-        coins[drawn(view.clients, selector.share(view.clients), self.secret.words("coins", view.round))] = True
+        coins[drawn(view.clients, self.selector.share(view.clients), self.secret.words("coins", view.round))] = True
         available = view.available & coins
         available.flags.writeable = False
         return replace(view, available=available)

@@ -1,9 +1,27 @@
-"""What the options of the task `node` may be."""
+"""Which extensions the options of the task `node` ask for."""
 
 from typing import Any
 
 from fedgraft.contracts.encoder import LayeredEncoder
+from fedgraft.domains.nodes.extensions.extension import NodeExtension
+from fedgraft.domains.nodes.extensions.generated import Generated
+from fedgraft.domains.nodes.extensions.masked import Masked
+from fedgraft.domains.nodes.extensions.refined import Refined
+from fedgraft.domains.nodes.training.mended_graph import Mending
 from fedgraft.errors import require
+
+Extensions = tuple[NodeExtension, ...]
+
+
+def extensions_of(node: Any) -> Extensions:
+    """Return those whose options are set; networks and generators are made of convolutions."""
+    found: list[NodeExtension] = [Masked()] * node.mask
+    if node.refinement and isinstance(node.encoder, LayeredEncoder):
+        found.append(Refined(node.input_width or 1, node.encoder.width, node.classes, node.objective.dropout))
+    if node.generator and isinstance(node.encoder, LayeredEncoder):
+        mending = Mending(node.generated, node.hidden, node.elsewhere)
+        found.append(Generated(mending, node.encoder, node.features or 1))
+    return tuple(found)
 
 
 def check_options(node: Any) -> None:
