@@ -12,7 +12,6 @@ from fedgraft.engine.plan import Plan
 from fedgraft.engine.protocol import (
     masking_kinds,
     scoring_kinds,
-    set_up_kinds,
     smoothing_kinds,
     training_kinds,
     transport_kinds,
@@ -20,7 +19,6 @@ from fedgraft.engine.protocol import (
 from fedgraft.engine.protocol.message_kind import MessageKind, Reply
 
 _ROWS: Final = (
-    *set_up_kinds.KINDS,
     *training_kinds.KINDS,
     *scoring_kinds.KINDS,
     *smoothing_kinds.KINDS,

@@ -10,7 +10,7 @@ from fedgraft.contracts.option_groups import settable
 from fedgraft.engine.plan import HOME, Plan
 from fedgraft.engine.privacy.collection import collection_of
 from fedgraft.engine.privacy.secure_sum import MASKED
-from fedgraft.engine.server.clock.simulated_clock import Clock
+from fedgraft.engine.server.clock import Clock
 from fedgraft.engine.server.loop.stopping import Stopping
 from fedgraft.engine.server.rounds.safeguards import Safeguards
 from fedgraft.errors import InputError

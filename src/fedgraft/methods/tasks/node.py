@@ -32,17 +32,14 @@ from fedgraft.domains.labels.classes import PROFILE, AuditedClasses, CountedClas
 from fedgraft.domains.labels.metric_classes import MetricClasses
 from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
 from fedgraft.domains.nodes.base.memory_check import check_matrices
-from fedgraft.domains.nodes.base.node_options import check_options
 from fedgraft.domains.nodes.base.shards import NodeShard
-from fedgraft.domains.nodes.extensions.extension import NodeExtension
+from fedgraft.domains.nodes.extensions.extension import Masked, NodeExtension
 from fedgraft.domains.nodes.extensions.generated import Generated
-from fedgraft.domains.nodes.extensions.masked import Masked
 from fedgraft.domains.nodes.extensions.refined import Refined
 from fedgraft.domains.nodes.task.answers import NodeAnswers
-from fedgraft.domains.nodes.task.clipped_nodes import ClippedNodes
 from fedgraft.domains.nodes.task.node_reader import plain_nodes
 from fedgraft.domains.nodes.task.node_task import NodeTask
-from fedgraft.domains.nodes.task.synthetic_nodes import SyntheticNodes
+from fedgraft.domains.nodes.task.variants import ClippedNodes, SyntheticNodes, check_options
 from fedgraft.domains.nodes.task.views import NodeViews
 from fedgraft.domains.nodes.training.client_graph import NodeData, by_hand, losses_of, losses_with_back
 from fedgraft.domains.nodes.training.mended_graph import Mending
