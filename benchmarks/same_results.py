@@ -18,11 +18,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from fedgraft.experiment.recipes.moved_options import MOVED, where
+from fedgraft.experiment.recipes.upgrading import MOVED, where
 from own_tables import write_tables
 
 ROOT = Path(__file__).resolve().parents[1]
-MOVED_OPTIONS = "fedgraft/experiment/recipes/moved_options.py"
+MOVED_OPTIONS = "fedgraft/experiment/recipes/upgrading.py"
 COMPARED = (
     "digest",
     "bytes",

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from federations import call, federation
-from fedgraft.engine.server.clock.devices import EDGE_CLOUD
+from fedgraft.engine.server.clock import EDGE_CLOUD
 from slow_network import SERVER, Refused, counted, network
 
 RECIPE = ("reputation_ucb", "data.name=catalogue", "clock.devices=edge_cloud", "evaluation.at=clients")

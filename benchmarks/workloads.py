@@ -14,7 +14,7 @@ from torch import nn
 from fedgraft.contracts import Batch, Runtime, Selector, Sums, Task
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.server.clock.simulated_clock import Clock
+from fedgraft.engine.server.clock import Clock
 from fedgraft.engine.server.loop.loop import Loop
 from fedgraft.engine.server.loop.stopping import Evaluation, Stopping
 from fedgraft.experiment import job as jobs

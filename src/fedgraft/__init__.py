@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from fedgraft.experiment.job import Experiment, Job
     from fedgraft.experiment.storage.outside_classes import trust
     from fedgraft.interface.api import open, resume, run
-    from fedgraft.interface.compared import compare
     from fedgraft.interface.finished import Run
-    from fedgraft.interface.seed_runs import Runs
+    from fedgraft.interface.seed_runs import Runs, compare
 
     __version__: str
 
@@ -42,7 +41,7 @@ __all__ = [
 
 _HOMES = {
     **dict.fromkeys(("open", "resume", "run"), "interface.api"),
-    "compare": "interface.compared",
+    "compare": "interface.seed_runs",
     "Run": "interface.finished",
     "Runs": "interface.seed_runs",
     **dict.fromkeys(("AllClientsFailedError", "BudgetError", "FedgraftError", "InputError"), "errors"),

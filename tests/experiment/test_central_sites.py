@@ -8,8 +8,7 @@ from fedgraft.engine.privacy.policy import Policy
 from fedgraft.errors import InputError, Interrupted, RefusedError
 from fedgraft.experiment import job as jobs
 from fedgraft.experiment.policies import own_policy, require_allowed
-from fedgraft.experiment.running import runner
-from fedgraft.experiment.storage import server_root
+from fedgraft.experiment.running import runner, settled
 from fedgraft.experiment.storage.client_files import shard
 from helpers.local_sites import LocalSites
 from helpers.stored_runs import Stops
@@ -50,7 +49,7 @@ def test_cohorts_and_noise_follow_from_a_secret_that_no_other_run_has(federation
 
 
 def test_a_run_that_is_taken_up_draws_the_same_again(federation, tmp_path, monkeypatch):
-    monkeypatch.setattr(server_root.secrets, "token_bytes", lambda count: bytes(range(count)))
+    monkeypatch.setattr(settled.secrets, "token_bytes", lambda count: bytes(range(count)))
     experiment, sites = federation("a")
     whole = runner.execute(experiment, tmp_path / "whole", sites=sites)
     with pytest.raises(Interrupted):

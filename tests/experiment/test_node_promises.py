@@ -11,7 +11,7 @@ from fedgraft.contracts.values import Halo
 from fedgraft.domains.nodes.base.shards import cut
 from fedgraft.engine.halo_codec import HaloCodec
 from fedgraft.engine.plan import HALO
-from fedgraft.engine.server.halo.halo_store import HaloStore
+from fedgraft.engine.server.halo import HaloStore
 from fedgraft.errors import AllClientsFailedError, InputError
 from fedgraft.experiment.recipes.discovery import find
 from fedgraft.experiment.running import baseline_scores

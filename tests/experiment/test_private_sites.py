@@ -6,7 +6,7 @@ import pytest
 
 from fedgraft.engine.privacy.policy import Policy
 from fedgraft.engine.privacy.spending import Spending
-from fedgraft.engine.protocol.noise import told_by_kind
+from fedgraft.engine.protocol.sums import told_by_kind
 from fedgraft.errors import AllClientsFailedError
 from fedgraft.experiment import job as jobs
 from fedgraft.experiment.described import without_data

@@ -7,7 +7,7 @@ import numpy as np
 import torch
 
 from fedgraft.contracts.values import Halo
-from fedgraft.engine.server.halo.halo_store import HaloStore
+from fedgraft.engine.server.halo import HaloStore
 from fedgraft.experiment.job import load
 
 SMALL = {

@@ -4,7 +4,7 @@ import jsonschema
 import pytest
 
 from fedgraft.experiment.predicting.site_run import open_run
-from fedgraft.interface.request_schema import request_schema
+from fedgraft.interface.serve import request_schema
 from helpers.served_runs import OWN, QUESTIONS, RUNS, make_runs
 
 

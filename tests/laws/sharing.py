@@ -7,7 +7,7 @@ import numpy as np
 
 from fedgraft.contracts import GraphNetworkTask, LinearTask
 from fedgraft.contracts.abilities.graphs import LocalGraphTask
-from fedgraft.engine.server.rounds.server_step import Network
+from fedgraft.engine.server.rounds.merging import Network
 from fedgraft.errors import InputError
 from fedgraft.testing import sharing
 from fedgraft.testing.laws import Laws, check, expect, expect_error, same, travelled

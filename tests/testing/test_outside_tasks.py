@@ -9,7 +9,7 @@ import torch
 from fedgraft.contracts.parts import part, parts_of
 from fedgraft.contracts.structure import WHOLE
 from fedgraft.domains.nodes.task.answers import NodeAnswers
-from fedgraft.domains.nodes.task.synthetic_nodes import SyntheticNodes
+from fedgraft.domains.nodes.task.variants import SyntheticNodes
 from fedgraft.domains.nodes.task.views import NodeViews
 from fedgraft.domains.nodes.training.exchange import NodeExchange
 from fedgraft.domains.ratings.telling_users import TellingUsers

@@ -6,8 +6,8 @@ import pytest
 from fedgraft.contracts import Codec
 from fedgraft.errors import WireError
 from fedgraft.experiment.recipes.codec_sections import build_codec
-from fedgraft.wire import expansion
 from fedgraft.wire.layouts import VARIABLE, Arrays, Layout, Spec
+from fedgraft.wire.messages import at_most
 
 LAYOUT = Layout((Spec("rows", "float32", (VARIABLE, 8)),))
 CODECS = {
@@ -28,10 +28,10 @@ def encoded(name: str, rows: int) -> tuple[Codec[object], Arrays]:
 @pytest.mark.parametrize("name", CODECS)
 def test_every_codec_asks_before_it_makes_room(name: str) -> None:
     codec, arrays = encoded(name, 1000)
-    with expansion.at_most(32_000, "most"):
+    with at_most(32_000, "most"):
         assert codec.decode(arrays, LAYOUT)["rows"].nbytes == 32_000
     with (
-        expansion.at_most(31_999, "most"),
+        at_most(31_999, "most"),
         pytest.raises(WireError, match="what it says takes 32000 bytes once decoded, most = 31999"),
     ):
         codec.decode(arrays, LAYOUT)

@@ -6,8 +6,8 @@ from numpy.typing import NDArray
 from fedgraft.contracts.abilities.smoothing import Boundary
 from fedgraft.contracts.values import Indices
 from fedgraft.errors import WireError
-from fedgraft.wire import varints
 from fedgraft.wire.layouts import VARIABLE, Array, Layout, Spec
+from fedgraft.wire.packing import decode_varints, encode_varints
 
 LAYOUT = Layout((Spec("border", "uint8", (VARIABLE,), "rows"),))
 MOST_NODES = 2**31
@@ -26,12 +26,12 @@ def encode(boundary: Boundary) -> Array:
     sizes = [boundary.own, len(boundary.nodes)]
     weights = [] if boundary.weight is None else [boundary.weight.view(np.uint32)]
     parts = [sizes, np.diff(boundary.nodes, prepend=0), boundary.counts, gaps, boundary.place, *weights]
-    return varints.encode(np.concatenate([np.asarray(part, np.int64) for part in parts]))
+    return encode_varints(np.concatenate([np.asarray(part, np.int64) for part in parts]))
 
 
 def decode(coded: Array, client: int) -> Boundary:
     """Return a client's boundary from uint8 [bytes]. Raises `WireError` for bytes that `encode` cannot have made."""
-    numbers = varints.decode(coded)
+    numbers = decode_varints(coded)
     if len(numbers) < 2:
         raise WireError("a boundary without sizes")
     own, size = int(numbers[0]), int(numbers[1])

@@ -8,8 +8,8 @@ from fedgraft.contracts.capabilities import CAPABILITIES
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.central import CentralMechanism
 from fedgraft.engine.protocol.adversaries import adversaries, replaced
-from fedgraft.engine.protocol.noise import central_noise_in, noise_in
 from fedgraft.engine.protocol.protocol import Protocol
+from fedgraft.engine.protocol.sums import central_noise_in, noise_in
 from fedgraft.experiment.job import Job
 from fedgraft.experiment.policies import joining_tells, kinds_of
 

@@ -7,7 +7,7 @@ from typing import Any
 from fedgraft.engine.privacy.central import CentralMechanism
 from fedgraft.engine.privacy.mechanism import Mechanism
 from fedgraft.engine.privacy.options import CLIENT
-from fedgraft.engine.protocol.noise import central_noise_in, noise_in
+from fedgraft.engine.protocol.sums import central_noise_in, noise_in
 from fedgraft.engine.server.limits import Limits
 from fedgraft.errors import InputError, require
 from fedgraft.experiment import job as jobs

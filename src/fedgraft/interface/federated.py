@@ -22,7 +22,7 @@ from fedgraft.experiment.storage.run_folder import RunFolder
 from fedgraft.interface.federated_run import Nodes
 from fedgraft.interface.progress import Progress
 from fedgraft.runtimes.federation.folders import FederationFolder
-from fedgraft.runtimes.federation.key_origins import MADE_BY, REMEDY, is_signed, made_here
+from fedgraft.runtimes.federation.signers import MADE_BY, REMEDY, is_signed, made_here
 
 SITES: Final = "sites"
 SCORED_AT: Final = "evaluation.at"

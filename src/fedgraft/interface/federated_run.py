@@ -23,7 +23,7 @@ from fedgraft.runtimes.federation.folders import FederationFolder
 from fedgraft.runtimes.federation.journal import FORGET
 from fedgraft.runtimes.federation.members import Link, Members
 from fedgraft.runtimes.federation.nodes_runtime import NodesRuntime
-from fedgraft.runtimes.federation.server_link import ServerLink
+from fedgraft.runtimes.federation.operator_socket import ServerLink
 from fedgraft.runtimes.federation.signed_requests import node_id
 
 MATCHES: Final = "matches"

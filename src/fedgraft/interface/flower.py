@@ -14,8 +14,7 @@ from fedgraft.interface import federated
 from fedgraft.interface.federated_run import Nodes
 from fedgraft.interface.node import node_of
 from fedgraft.runtimes.federation.folders import FederationFolder, NodeFolder, alone_in
-from fedgraft.runtimes.flower_apps.apps import client_app, server_app
-from fedgraft.runtimes.flower_apps.grid_link import GridLink
+from fedgraft.runtimes.flower_apps.apps import GridLink, client_app, server_app
 
 
 def _run(grid: Any, context: Any) -> None:

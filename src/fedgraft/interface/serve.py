@@ -1,11 +1,13 @@
 """Answers predictions over HTTP from a finished run's folder; needs the extra `fedgraft[serve]`.
 
 A run is loaded once. One thread predicts, for modules are not to be entered twice; the loop of HTTP answers meanwhile.
+
+The JSON Schema of questions is made of what the run's task and its data set say of their tables.
 """
 
 import asyncio
-import contextlib
 import errno
+import inspect
 import ipaddress
 import logging
 import os
@@ -22,14 +24,91 @@ import numpy as np
 import pandas as pd
 
 from fedgraft.errors import InputError, memory_shortage, printable, require
-from fedgraft.experiment.predicting.predict import predict
+from fedgraft.experiment.predicting.predict import predict, thresholds_of
 from fedgraft.experiment.predicting.site_run import load_run
 from fedgraft.experiment.recipes.units import human_bytes, parse_bytes
 from fedgraft.experiment.storage.data_notes import heard_notes
-from fedgraft.interface.json_tables import MAX_REQUEST, MAX_ROWS, RefusedError, Request, read_request, rendered, to_json
-from fedgraft.interface.request_schema import request_schema
+from fedgraft.experiment.storage.finished_run import FinishedRun
+from fedgraft.interface.json_tables import (
+    MAX_REQUEST,
+    MAX_ROWS,
+    MEMBERS,
+    RefusedError,
+    Request,
+    read_request,
+    rendered,
+    to_json,
+)
 from fedgraft.reports.stored.stored_runs import StoredRun
 from fedgraft.runtimes.workers import signals
+
+VALUE = {"type": ["string", "number", "boolean", "null"]}
+"""Schema of a cell."""
+
+
+def request_schema(run: FinishedRun, most_rows: int, own_needed: bool) -> dict[str, Any]:
+    """Return the JSON Schema of a request, whose tables have at most so many rows.
+
+    Columns are in the descriptions, in the words of task and data set, which know no types of them. `own_needed` says
+    that the run's data are not there, so that every request has one client's own tables.
+    """
+    tables, client, count, threshold = MEMBERS
+    asks, counted = run.task.asks, run.task.count_column
+    own = run.own_data.own_tables if run.own_data else ()
+    every = {name: _table(f"Asked, by name {name!r}.", most_rows, {}) for name in asks}
+    every |= {name: _table("One client's own data.", most_rows, {}) for name in own}
+    whole_number = {"type": "integer", "minimum": 1}
+    columns = {"client": {"description": "Who answers."}, **({counted: whole_number} if counted else {})}
+    every[asks[0]] = _table("Questions: each row is answered.", most_rows, columns)
+    properties: dict[str, Any] = {
+        tables: {
+            "type": "object",
+            "description": " ".join(_described(run, (*asks, *own))),
+            "properties": every,
+            "additionalProperties": False,
+            "anyOf": [{"required": [name]} for name in asks],
+            "dependentRequired": {name: [own[0]] for name in own[1:]},
+            "required": [own[0]] if own_needed else [],
+        },
+        client: {"type": ["string", "null"], "description": "Who answers all questions, by name."},
+    }
+    if thresholds_of(run, None):
+        said = "Probability from which on the rarer class is answered, in place of the run's."
+        properties[threshold] = {"type": ["number", "null"], "minimum": 0, "maximum": 1, "description": said}
+    if counted:
+        properties[count] = {**whole_number, "description": f"Answers to each question, in place of {counted!r}."}
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": f"Questions to a model for task {run.experiment.task_name!r}",
+        "type": "object",
+        "properties": properties,
+        "required": [tables],
+        "additionalProperties": False,
+    }
+
+
+def _table(what: str, most_rows: int, columns: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a table: rows, or columns."""
+    cells = {"type": "array", "maxItems": most_rows, "items": VALUE}
+    rows = {"type": "object", "properties": columns, "additionalProperties": VALUE}
+    return {
+        "description": what,
+        "oneOf": [
+            {"type": "array", "maxItems": most_rows, "items": rows},
+            {"type": "object", "additionalProperties": cells},
+        ],
+    }
+
+
+def _described(run: FinishedRun, tables: tuple[str, ...]) -> list[str]:
+    """Return what the documentation of the task and of the data set says of these tables, a paragraph each."""
+    texts = []
+    for cls in (type(run.plan.task), type(run.experiment.data)):
+        text, _, _ = (inspect.getdoc(cls) or "").partition("\nArgs:\n")
+        paragraphs = [" ".join(paragraph.split()) for paragraph in text.split("\n\n")]
+        texts += [each for each in paragraphs if any(f"`{name}`" in each for name in tables)]
+    return texts
+
 
 try:
     import uvicorn
@@ -170,7 +249,7 @@ def serve(run: Path, host: str, port: int, max_request: int | str, max_rows: int
     Returns:
         The signal's number. Raises `InputError` for a run that cannot be served and an address that cannot be had.
     """
-    with contextlib.closing(_listening(host, port)) as listener:  # before the run is loaded, which may take a while
+    with _listening(host, port) as listener:  # before the run is loaded, which may take a while
         predictor = Predictor(run, parse_bytes(max_request, "--max-request"), max_rows)
         if predictor.lacking:
             say(f"warning: the run's data cannot answer, only one client's own tables: {predictor.lacking}")

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from fedgraft import wire
 from fedgraft.contracts import Codec
 from fedgraft.errors import WireError
-from fedgraft.wire import expansion
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
+from fedgraft.wire.messages import check_decoded
 
 EXPANSION: Final = 1024
 """Most values that a receiver makes of one value in a message where only the sender knows how many there are.
@@ -133,11 +133,11 @@ def dims_of(arrays: Sequence[Array], variable: Array) -> NDArray[np.uint32]:
 def shapes_of(specs: Sequence[Spec], dims: Array | None) -> list[tuple[int, ...]]:
     """Concrete shapes: `dims`, uint32 [k], as `dims_of` made them, in place of each `VARIABLE`; None if there is none.
 
-    Raises `WireError` for arrays beyond what a message may stand for (`fedgraft.wire.expansion`).
+    Raises `WireError` for arrays beyond what a message may stand for (`fedgraft.wire.messages`).
     """
     known = iter([] if dims is None else dims.tolist())
     shapes = [tuple(next(known) if dim == VARIABLE else dim for dim in spec.shape) for spec in specs]
-    expansion.check(4 * sum(map(math.prod, shapes)))
+    check_decoded(4 * sum(map(math.prod, shapes)))
     return shapes
 
 

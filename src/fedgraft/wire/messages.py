@@ -11,11 +11,15 @@ in front of its array's buffer. The payload of kind "error" is a UTF-8 text inst
 
 Any byte string decodes or raises `WireError`: sizes are compared with the bytes that are there before anything is
 allocated, and nothing is built that takes more memory than the declared limit.
+
+A codec asks `check_decoded` before it makes room for what a sender announces: `at_most` sets the limit.
 """
 
 import math
 import struct
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any, Final
@@ -25,6 +29,26 @@ import numpy as np
 from fedgraft.errors import WireError
 from fedgraft.wire import buffers
 from fedgraft.wire.layouts import VARIABLE, Array, Arrays, Layout, Spec
+
+_MOST: ContextVar[tuple[int, str] | None] = ContextVar("most bytes that a message stands for", default=None)
+
+
+@contextmanager
+def at_most(size: int, parameter: str) -> Iterator[None]:
+    """Limit the bytes that arrays of a message decoded here take once decoded; errors call the limit `parameter`."""
+    before = _MOST.set((size, parameter))
+    try:
+        yield
+    finally:
+        _MOST.reset(before)
+
+
+def check_decoded(size: int) -> None:
+    """Raise `WireError` for arrays of so many bytes where the limit is lower; outside of `at_most` there is none."""
+    most = _MOST.get()
+    if most is not None and size > most[0]:
+        raise WireError(f"what it says takes {size} bytes once decoded, {most[1]} = {most[0]}")
+
 
 TEXT_BYTES: Final = 256
 """Most bytes of an error's text; longer ones are cut."""

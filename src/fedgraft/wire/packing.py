@@ -1,4 +1,7 @@
-"""Whole numbers of few bits, end to end in bytes."""
+"""Whole numbers as bytes: of few bits each, end to end, or of as many bytes as each needs (varints).
+
+A varint has 7 bits a byte, lowest first, the highest bit set where more follow.
+"""
 
 from typing import Any, Final
 
@@ -109,3 +112,37 @@ def set_bits(bits: Array) -> NDArray[np.int64]:
     """Return the places of the bits that are set in uint8 [bytes], int64 [set], ascending."""
     pieces = range(0, max(1, len(bits)), _PIECE)
     return np.concatenate([np.flatnonzero(np.unpackbits(bits[at : at + _PIECE])) + 8 * at for at in pieces])
+
+
+LONGEST = 5
+"""Most bytes of a number, which lies below 2**35."""
+
+
+def encode_varints(numbers: NDArray[np.int64]) -> Array:
+    """Return uint8 [bytes] of numbers in [0, 2**35)."""
+    sizes = np.ones(len(numbers), np.int64)
+    for size in range(1, LONGEST):
+        sizes += numbers >= 1 << 7 * size
+    ends = np.cumsum(sizes)
+    encoded = np.zeros(int(ends[-1]) if len(ends) else 0, np.uint8)
+    for place in range(LONGEST):
+        longer = np.flatnonzero(sizes > place)
+        more = (sizes[longer] > place + 1).astype(np.int64) << 7
+        encoded[ends[longer] - sizes[longer] + place] = (numbers[longer] >> 7 * place & 127) | more
+    return encoded
+
+
+def decode_varints(coded: Array) -> NDArray[np.int64]:
+    """Return int64 [numbers] of uint8 [bytes]. Raises `WireError` for bytes that `encode_varints` cannot have made."""
+    ends = np.flatnonzero(coded < 128)
+    if (len(coded) and coded[-1] >= 128) or (len(ends) == 0 and len(coded)):
+        raise WireError("the last of many numbers is cut")
+    sizes = np.diff(ends, prepend=-1)
+    if (sizes > LONGEST).any() or (coded[ends[sizes > 1]] == 0).any():
+        raise WireError("a number is longer than it need be")
+    decoded = np.zeros(len(ends), np.int64)
+    for place in range(LONGEST):
+        longer = np.flatnonzero(sizes > place)
+        at = ends[longer] - sizes[longer] + 1 + place
+        decoded[longer] |= (coded[at].astype(np.int64) & 127) << 7 * place
+    return decoded

@@ -10,7 +10,7 @@ import torch
 from torch import nn
 
 from fedgraft.contracts.loss import ClassObjective, NumberObjective
-from fedgraft.domains.labelled.shard import LabelledShard
+from fedgraft.domains.labelled.labels_of_data import LabelledShard
 from fedgraft.domains.labelled.task import LabelTask
 from fedgraft.errors import InputError
 from fedgraft.methods.losses.cross_entropy import CrossEntropy

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from scipy import sparse
 from sklearn.kernel_ridge import KernelRidge
 
-from fedgraft.domains.labels.local_fit import CONSTANT, LocalFit
+from fedgraft.domains.labels.ridge_fits import CONSTANT, LocalFit
 
 
 def drawn(seed=0, count=12, columns=(5, 3), classes=3):

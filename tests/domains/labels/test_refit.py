@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.linear_model import Ridge
 
 from fedgraft.domains.closed_form import PENALTIES
-from fedgraft.domains.labels.refit import BIAS, GRAM, WEIGHT, Refit
+from fedgraft.domains.labels.ridge_fits import BIAS, GRAM, WEIGHT, Refit
 
 
 def drawn(count=60, columns=5, classes=3, seed=0):

@@ -4,12 +4,11 @@ import numpy as np
 import pytest
 
 from fedgraft.contracts.abilities.smoothing import Means, coded, decoded
-from fedgraft.domains.labels.local_fit import LocalFit
+from fedgraft.domains.labels.ridge_fits import LocalFit
 from fedgraft.domains.labels.smoothing import Apart, Choice, Smoothing
 from fedgraft.domains.nodes.base.shards import cut, merge_shards
 from fedgraft.domains.nodes.training.neighbour_sums import Neighbours
-from fedgraft.engine.server.smoothing.cross_client import CrossClientEdges
-from fedgraft.engine.server.smoothing.smoothing import chosen
+from fedgraft.engine.server.smoothing import CrossClientEdges, chosen
 from helpers.node_runs import small
 from helpers.toy_nodes import whole
 

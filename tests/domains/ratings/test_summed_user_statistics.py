@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedgraft.domains.ratings.shared_user_statistics import SPREAD
-from fedgraft.domains.ratings.summed_user_statistics import (
+from fedgraft.domains.ratings.telling_users import (
     COUNT,
     HEIGHT,
     UNITS,

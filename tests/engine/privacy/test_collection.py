@@ -11,7 +11,7 @@ from fedgraft.engine.client.contribution import OwnUpdate, contribution_of
 from fedgraft.engine.privacy.collection import Collection, NoisySums, Sums, TrustedServer, collection_of
 from fedgraft.engine.privacy.options import Privacy
 from fedgraft.engine.privacy.secure_sum import Assurance, SecureSum
-from fedgraft.engine.protocol.forms import AddedForm, Form, MaskedForm, form_of
+from fedgraft.engine.protocol.protocol import AddedForm, Form, MaskedForm, form_of
 from fedgraft.errors import InputError
 from fedgraft.testing.runs import toy
 

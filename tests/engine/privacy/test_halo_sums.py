@@ -16,7 +16,7 @@ from fedgraft.engine.privacy.halo_sums import (
     check_places,
     placed,
 )
-from fedgraft.engine.server.smoothing.cross_client import CrossClientEdges
+from fedgraft.engine.server.smoothing import CrossClientEdges
 from fedgraft.errors import BeyondLimitError, ClientError
 
 

@@ -12,14 +12,14 @@ import pytest
 
 from fedgraft import wire
 from fedgraft.contracts import ClientFailed
-from fedgraft.domains.nodes.task import clipped_nodes
+from fedgraft.domains.nodes.task import variants
 from fedgraft.engine import boundary_codec
 from fedgraft.engine.privacy import private_sums
 from fedgraft.engine.privacy.halo_sums import DEGREES
 from fedgraft.engine.privacy.spending import Spending
 from fedgraft.engine.protocol import codes
-from fedgraft.engine.protocol.noise import noise_in, told_by_kind
 from fedgraft.engine.protocol.protocol import Protocol
+from fedgraft.engine.protocol.sums import noise_in, told_by_kind
 from fedgraft.engine.protocol.table import TABLE
 from fedgraft.engine.server.exchange import Exchange
 from fedgraft.engine.server.ledger import Ledger
@@ -282,7 +282,7 @@ def with_a_zero(shard):
 
 def test_a_model_that_is_not_finite_and_is_taken_is_caught(tmp_path, monkeypatch):
     """B10: -inf times a feature is infinite, and is no number where the feature is 0: error or served tells it."""
-    clipped = clipped_nodes.clipped_gradients
+    clipped = variants.clipped_gradients
 
     def failing(*given):
         if not all(np.isfinite(each).all() for each in each_gradient(*given[:-1]).values()):
@@ -297,7 +297,7 @@ def test_a_model_that_is_not_finite_and_is_taken_is_caught(tmp_path, monkeypatch
                 server.ask("train", round, {}, HOLE)
         return [[line[3] for line in server.transcript] for server in asked]
 
-    monkeypatch.setattr(clipped_nodes, "clipped_gradients", failing)
+    monkeypatch.setattr(variants, "clipped_gradients", failing)
     monkeypatch.setattr("fedgraft.engine.client.addend.NoisyPart.ran", lambda self, train, memory: train())
     assert outcomes("refused") == [[codes.REFUSED] * 2] * 2, "the model is refused before data are looked at"
     monkeypatch.setattr("fedgraft.engine.client.client.sound", lambda model: model)

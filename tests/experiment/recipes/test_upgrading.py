@@ -5,9 +5,8 @@ import pytest
 
 from fedgraft.errors import InputError
 from fedgraft.experiment.job import load
-from fedgraft.experiment.recipes.moved_options import MOVED, where
 from fedgraft.experiment.recipes.sections import STAGES
-from fedgraft.experiment.recipes.upgrading import upgraded
+from fedgraft.experiment.recipes.upgrading import MOVED, upgraded, where
 
 OLD = """description = "mine" # a comment
 

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from fedgraft.contracts import ClientFailed
-from fedgraft.engine.server.clock.simulated_clock import DISCONNECTED
+from fedgraft.engine.server.clock import DISCONNECTED
 from fedgraft.errors import AllClientsFailedError, InputError
 from fedgraft.experiment.running.runner import execute, resume
 from fedgraft.experiment.storage.run_folder import RunFolder

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from fedgraft.domains.typed.published_names import NAMES
 from fedgraft.domains.typed.published_sets import SETS, read_set
 from fedgraft.domains.typed.shards import merge_graphs
 from fedgraft.errors import InputError
 from fedgraft.experiment.recipes import discovery
+from fedgraft.methods.data import TYPED_SETS
 from fedgraft.methods.data.typed_sets import TypedSets
 from helpers.toy_typed import named, write_heco
 
@@ -187,7 +187,7 @@ def test_a_set_without_features_gets_some_of_what_a_client_holds(tmp_path: Path)
 
 
 def test_presets_are_names_of_sets(tmp_path: Path) -> None:
-    assert tuple(SETS) == NAMES
+    assert tuple(SETS) == TYPED_SETS
     for name in SETS:
         assert discovery.build("data", "data", {"name": name, "root": str(tmp_path)}) == TypedSets(tmp_path, name)
 

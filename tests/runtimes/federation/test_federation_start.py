@@ -22,7 +22,7 @@ from fedgraft.runtimes.federation import operator_socket
 from fedgraft.runtimes.federation.certificates import node_key
 from fedgraft.runtimes.federation.folders import FederationFolder, NodeFolder
 from fedgraft.runtimes.federation.making import make
-from fedgraft.runtimes.federation.server_link import ServerLink
+from fedgraft.runtimes.federation.operator_socket import ServerLink
 from fedgraft.runtimes.federation.signed_requests import Signer, node_id
 from fedgraft.runtimes.federation.site_link import SiteLink, connection_of
 from helpers.federations import WAIT_SECONDS, free_port

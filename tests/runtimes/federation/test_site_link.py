@@ -13,8 +13,8 @@ from fedgraft.errors import FedgraftError, InputError, MachineError, WireError
 from fedgraft.runtimes.federation import hub, membership, operator_socket, site_link
 from fedgraft.runtimes.federation.folders import NodeFolder
 from fedgraft.runtimes.federation.making import make
+from fedgraft.runtimes.federation.operator_socket import ServerLink
 from fedgraft.runtimes.federation.server import Server
-from fedgraft.runtimes.federation.server_link import ServerLink
 from fedgraft.runtimes.federation.signed_requests import node_id
 from fedgraft.runtimes.federation.site_link import SiteLink, connection_of
 from helpers.federations import free_port

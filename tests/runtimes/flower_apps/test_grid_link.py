@@ -9,7 +9,7 @@ pytest.importorskip("flwr", reason="the extra 'flower' is not installed")
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, MetricRecord, RecordDict
 
-from fedgraft.runtimes.flower_apps.grid_link import KEY, LONG_BYTES, bytes_in, record_of
+from fedgraft.runtimes.flower_apps.apps import KEY, LONG_BYTES, bytes_in, record_of
 
 
 @pytest.mark.parametrize("size", [0, 1, 1000, LONG_BYTES - 1, LONG_BYTES, LONG_BYTES + 1])

@@ -22,7 +22,7 @@ from fedgraft.domains.edge_data.edge_columns import CarriedRows, EdgeLabels, Mak
 from fedgraft.domains.edges.order_of_time import EVER, sees, split_of, stage_of, stages
 from fedgraft.domains.examples import Features
 from fedgraft.domains.keyed_split import Hashes, joined, named, positions
-from fedgraft.domains.labelled.shard import LabelledShard
+from fedgraft.domains.labelled.labels_of_data import LabelledShard
 from fedgraft.domains.labels.known import is_known
 from fedgraft.domains.nodes.base.partitions import apart
 from fedgraft.domains.nodes.base.shards import NodeShard, WholeGraph, cut, merge_shards

@@ -19,8 +19,7 @@ from fedgraft.contracts.abilities import PlainModel, PredictingTask
 from fedgraft.contracts.labels import Labels, Unit
 from fedgraft.contracts.loss import ClassShares
 from fedgraft.contracts.values import SCORED_SPLITS, SPLITS, Batch, Indices, Questions, Sums
-from fedgraft.domains.labelled.labels_of_data import Labelled, LabelsOfData
-from fedgraft.domains.labelled.shard import labels_of
+from fedgraft.domains.labelled.labels_of_data import Labelled, LabelsOfData, labels_of
 from fedgraft.domains.labels.class_weights import shares_of, weighted
 from fedgraft.domains.labels.known import groups_of
 from fedgraft.domains.labels.numbers import training_labels

@@ -24,9 +24,7 @@ import numpy as np
 from fedgraft.contracts.abilities.smoothing import Means
 from fedgraft.contracts.answers import Answered, Singles, Ways
 from fedgraft.contracts.values import Indices
-from fedgraft.domains.labels import local_fit
-from fedgraft.domains.labels.local_fit import LocalFit
-from fedgraft.domains.labels.refit import Refit
+from fedgraft.domains.labels.ridge_fits import PENALTIES, LocalFit, Refit
 from fedgraft.wire.layouts import Arrays, Layout
 
 OWN_SHARES: Final = (1.0, 0.9, 0.7, 0.5, 0.3, 0.15)
@@ -177,7 +175,7 @@ class Smoothing(Ways):
         """Those with the client's own fit, of which there are few: it makes up for errors and the class prior, too."""
         bases = [Choice(share) for share in (FEW_SHARES[:2] if self.hops else FEW_SHARES[:1])]
         bases += [Choice(1.0, fitted=True)] if self.refit else []
-        return [base._replace(penalty=penalty) for penalty, base in product(local_fit.PENALTIES, bases)]
+        return [base._replace(penalty=penalty) for penalty, base in product(PENALTIES, bases)]
 
     def rows(
         self, around: Answered, answers: Singles, means: Sequence[Means | None], nodes: Indices | None = None

@@ -13,7 +13,6 @@ from fedgraft.engine.plan import REPORTED, SCORES, Plan
 from fedgraft.engine.protocol import (
     masking_kinds,
     scoring_kinds,
-    set_up_kinds,
     smoothing_kinds,
     training_kinds,
     transport_kinds,
@@ -21,7 +20,6 @@ from fedgraft.engine.protocol import (
 from fedgraft.engine.protocol.message_kind import MessageKind, Reply
 
 _ROWS: Final = (
-    *set_up_kinds.KINDS,
     *training_kinds.KINDS,
     *scoring_kinds.KINDS,
     *smoothing_kinds.KINDS,

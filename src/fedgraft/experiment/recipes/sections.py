@@ -8,7 +8,7 @@ from typing import Any, get_args
 from fedgraft.engine.privacy.options import Privacy
 from fedgraft.engine.privacy.policy import Policy
 from fedgraft.engine.privacy.secure_sum import SecureSum
-from fedgraft.engine.server.clock.simulated_clock import Clock, Dropout
+from fedgraft.engine.server.clock import Clock, Dropout
 from fedgraft.engine.server.loop.stopping import Evaluation
 from fedgraft.engine.server.rounds.safeguards import Safeguards
 from fedgraft.engine.training import Training

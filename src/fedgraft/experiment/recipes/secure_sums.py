@@ -6,7 +6,7 @@ from typing import Any, Final
 from fedgraft.contracts import Aggregation, ProbingSelector, Selector, SilentSharing
 from fedgraft.contracts.abilities.tasks import SummedTask
 from fedgraft.engine.plan import HOME, Plan
-from fedgraft.engine.server.clock.simulated_clock import Clock
+from fedgraft.engine.server.clock import Clock
 from fedgraft.engine.server.loop.stopping import Evaluation
 from fedgraft.engine.server.rounds.safeguards import Safeguards
 from fedgraft.errors import InputError

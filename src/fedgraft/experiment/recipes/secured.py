@@ -11,7 +11,7 @@ from fedgraft.engine.plan import HOME, Plan
 from fedgraft.engine.privacy.collection import collection_of
 from fedgraft.engine.privacy.secure_sum import MASKED
 from fedgraft.engine.protocol.protocol import Protocol
-from fedgraft.engine.server.clock.simulated_clock import Clock
+from fedgraft.engine.server.clock import Clock
 from fedgraft.engine.server.loop.stopping import Stopping
 from fedgraft.engine.server.rounds.safeguards import Safeguards
 from fedgraft.errors import InputError

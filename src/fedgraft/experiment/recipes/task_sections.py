@@ -9,10 +9,10 @@ from fedgraft.contracts.encoder import Encoder, LayeredEncoder
 from fedgraft.contracts.given_networks import imported, is_given
 from fedgraft.errors import InputError, require, unknown
 from fedgraft.experiment.recipes import discovery
-from fedgraft.experiment.recipes.moved_options import check_moved
 from fedgraft.experiment.recipes.options import hints_of
 from fedgraft.experiment.recipes.recipe import Recipe
 from fedgraft.experiment.recipes.sections import METHODS, STAGES, Section
+from fedgraft.experiment.recipes.upgrading import check_moved
 
 TRAINED_BASELINES = ("local_only", "centralised", "centralised_cut")
 """Baselines that train the experiment's own model: by each client alone, on all data in one place, and there without

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 from fedgraft.contracts import GraphNetworkTask, Runtime
 from fedgraft.engine.server.beginning import Beginning
 from fedgraft.engine.server.loop.loop import Loop
-from fedgraft.engine.server.rounds.merging import Merging
-from fedgraft.engine.server.rounds.server_step import Refining, ServerStep
+from fedgraft.engine.server.rounds.merging import Merging, Refining, ServerStep
 from fedgraft.experiment.job import Job
 
 if TYPE_CHECKING:
@@ -49,7 +48,7 @@ def _noise(experiment: Job, clients: int) -> "CentralMechanism | None":
     """Return the noise that the server adds, of so many clients; None where it adds none."""
     if not experiment.plan.privacy.central:
         return None
-    from fedgraft.engine.protocol.noise import central_noise_in  # its mathematics takes its time to import
+    from fedgraft.engine.protocol.sums import central_noise_in  # its mathematics takes its time to import
 
     return central_noise_in(experiment.plan, experiment.selector, clients)
 

@@ -39,8 +39,8 @@ from fedgraft import wire
 from fedgraft.contracts.data import Shards
 from fedgraft.contracts.values import SPLITS
 from fedgraft.experiment.storage.provenance import digest_of
-from fedgraft.wire import varints
 from fedgraft.wire.layouts import Array
+from fedgraft.wire.packing import encode_varints
 
 MOST_LZMA: Final = 8_000_000
 """Bytes of all clients, before they are compressed, of which LZMA takes a few seconds."""
@@ -218,7 +218,7 @@ def _type(array: Array) -> str:
 
 def _head(way: int, array: Array) -> bytes:
     """How an array is written, its type, its dimensions."""
-    dims = varints.encode(np.array([array.ndim, *array.shape], np.int64)).tobytes()
+    dims = encode_varints(np.array([array.ndim, *array.shape], np.int64)).tobytes()
     return bytes([way << 4 | _TYPES.index(_type(array))]) + dims
 
 

@@ -1,4 +1,7 @@
-"""Settle a job with its data, here or at sites, before anything of it is run."""
+"""Settle a job with its data, here or at sites, before anything of it is run.
+
+A federation's server keeps its secret in its run's folder: what it draws must not follow from the public seed.
+"""
 
 import json
 import logging
@@ -6,11 +9,12 @@ import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from pathlib import Path
+from typing import Any, Final, NamedTuple
 
 from fedgraft.contracts import Runtime
 from fedgraft.contracts.data import Shards
-from fedgraft.errors import InputError
+from fedgraft.errors import InputError, require
 from fedgraft.experiment.carried_over import content_of, joined, rows_of
 from fedgraft.experiment.job import Job
 from fedgraft.experiment.policies import require_allowed
@@ -18,12 +22,12 @@ from fedgraft.experiment.running.baseline_scores import STAGE
 from fedgraft.experiment.running.recorder import Sites
 from fedgraft.experiment.running.remarks import stale_scores
 from fedgraft.experiment.running.warm_start import Start
-from fedgraft.experiment.storage.folder_check import FEDERATION, RUN
+from fedgraft.experiment.storage import disk
+from fedgraft.experiment.storage.folder_check import FEDERATION, RUN, SECRET
 from fedgraft.experiment.storage.matching import matched_here
 from fedgraft.experiment.storage.outside_classes import given_network, note_made
 from fedgraft.experiment.storage.provenance import SPENT, Origin, check_clients, environment, origin_of
 from fedgraft.experiment.storage.run_folder import RunFolder
-from fedgraft.experiment.storage.server_root import make_root, root_in
 from fedgraft.wire.layouts import digest
 
 LOG = logging.getLogger("fedgraft.experiment.running.runner")
@@ -132,3 +136,32 @@ def describe(run_folder: RunFolder, settled: Settled) -> None:
         began = {**began, "start": {"model": digest(first), "run": str(settled.start.folder.resolve()), **spent}}
     run_folder.describe(job.to_toml(), about, began, first, given_network(sections), seen)
     note_made(sections)
+
+
+_BYTES: Final = 32
+
+
+def make_root(folder: Path, experiment: Job) -> bytes:
+    """Put a new secret into a new run's folder, for its owner alone; b"" where the server draws from none."""
+    if not _needed(experiment):
+        return b""
+    root = secrets.token_bytes(_BYTES)
+    with disk.written(folder):
+        disk.replace(folder, {SECRET: root}, disk.PRIVATE)
+    return root
+
+
+def root_in(folder: Path, experiment: Job) -> bytes:
+    """Return the secret; b"" where nothing is drawn from it.
+
+    Raises `InputError` where it is gone: with another one, a round that is made again would have other noise.
+    """
+    if not _needed(experiment):
+        return b""
+    root = disk.read_bytes(folder / SECRET)
+    require(len(root) == _BYTES, f"The secret in {folder / SECRET}", f"{_BYTES} bytes", f"{len(root)} bytes")
+    return root
+
+
+def _needed(experiment: Job) -> bool:
+    return experiment.plan.privacy.central or experiment.selector.by_coins

@@ -13,7 +13,7 @@ from fedgraft.contracts.data import names_of
 from fedgraft.contracts.labels import LabelledTask
 from fedgraft.contracts.values import SCORED_SPLITS
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.server.clock.simulated_clock import DISCONNECTED
+from fedgraft.engine.server.clock import DISCONNECTED
 from fedgraft.engine.server.rounds.next_round import scored_model
 from fedgraft.engine.server.run_state import AFTER_STEPS, RunState
 from fedgraft.errors import AllClientsFailedError, InputError

@@ -15,11 +15,11 @@ from fedgraft.contracts import Selector, ServerOptimizer, View
 from fedgraft.contracts.values import SCORED_SPLITS as SPLITS
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.protocol.protocol import Protocol
-from fedgraft.engine.server.halo.halo_store import HaloStore
+from fedgraft.engine.server.halo import HaloStore
 from fedgraft.engine.server.ledger import DIRECTIONS, PURPOSES
 from fedgraft.engine.server.rounds.next_round import kept_model
 from fedgraft.engine.server.run_state import AFTER_STEPS, FAILURES, RunState, kinds_of, types_stored
-from fedgraft.engine.server.smoothing.cross_client import CrossClientEdges
+from fedgraft.engine.server.smoothing import CrossClientEdges
 from fedgraft.errors import FedgraftError, InputError, WireError
 from fedgraft.experiment.storage.folder_check import ROWS, memory_of
 from fedgraft.wire.layouts import Array, Layout

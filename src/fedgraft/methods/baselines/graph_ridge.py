@@ -9,11 +9,11 @@ from scipy import sparse
 
 from fedgraft.contracts.labels import Floats, Labels
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveFloat, PositiveInt
+from fedgraft.domains.closed_form import RIDGE_GRID, Parts, chosen_ridge
 from fedgraft.domains.graphs.shards import GraphShard
 from fedgraft.domains.graphs.weisfeiler_lehman import subtree_counts
 from fedgraft.domains.labels.constant import Answering
 from fedgraft.domains.labels.numbers import Numbers
-from fedgraft.domains.ridge import PENALTIES, Parts, ridge
 
 
 @dataclass(frozen=True)
@@ -41,17 +41,17 @@ class GraphRidge(Answering[GraphShard]):
 
     hops: NonNegativeInt = 3
     buckets: PositiveInt = 4096
-    penalties: Annotated[tuple[PositiveFloat, ...], MinLen(1)] = PENALTIES
+    penalties: Annotated[tuple[PositiveFloat, ...], MinLen(1)] = RIDGE_GRID
 
     def answers(self, shard: GraphShard, labels: Labels) -> Floats:
         """Return the predicted number of every graph of a client, float64 [graphs]."""
         parts = Parts(shard.rows("train"), shard.rows("validation"))
         plain = sparse.csr_matrix(_composition(shard, parts))
-        predictions = [ridge(plain, shard.label, parts, self.penalties)]
+        predictions = [chosen_ridge(plain, shard.label, parts, self.penalties)]
         for hops in range(self.hops + 1):
             counts = subtree_counts(shard, hops, self.buckets) * np.sqrt(shard.sizes.mean())
             rows = sparse.csr_matrix(sparse.hstack([plain, counts], format="csr"))
-            predictions.append(ridge(rows, shard.label, parts, self.penalties))
+            predictions.append(chosen_ridge(rows, shard.label, parts, self.penalties))
         judges = parts.judges if len(parts.judges) else parts.train
         errors = [np.square(each[judges] - shard.label[judges]).mean() for each in predictions]
         return predictions[int(np.argmin(errors))]

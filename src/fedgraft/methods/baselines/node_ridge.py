@@ -10,10 +10,10 @@ from scipy import sparse
 
 from fedgraft.contracts.labels import Floats, Labels
 from fedgraft.contracts.ranges import NonNegativeInt, PositiveFloat
+from fedgraft.domains.closed_form import RIDGE_GRID, Parts, chosen_ridge
 from fedgraft.domains.labels.constant import Answering
 from fedgraft.domains.labels.numbers import Numbers
 from fedgraft.domains.nodes.base.shards import NodeShard, judges, pooled
-from fedgraft.domains.ridge import PENALTIES, Parts, ridge
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,7 @@ class NodeRidge(Answering[NodeShard]):
     default: ClassVar[bool] = True
 
     hops: NonNegativeInt = 2
-    penalties: Annotated[tuple[PositiveFloat, ...], MinLen(1)] = PENALTIES
+    penalties: Annotated[tuple[PositiveFloat, ...], MinLen(1)] = RIDGE_GRID
 
     def views(self, shards: Sequence[NodeShard]) -> Sequence[NodeShard]:
         """Return all nodes as one client's. Raises `InputError` if none of them is for training."""
@@ -56,6 +56,6 @@ class NodeRidge(Answering[NodeShard]):
                 columns.append(means @ columns[-1])
             dense = isinstance(graph.features, np.ndarray)
             rows = np.hstack(columns) if dense else sparse.csr_matrix(sparse.hstack(columns, format="csr"))
-            predictions.append(ridge(rows, graph.label, parts, self.penalties))
+            predictions.append(chosen_ridge(rows, graph.label, parts, self.penalties))
         errors = [np.square(each[chosen] - graph.label[chosen]).mean() for each in predictions]
         return predictions[int(np.argmin(errors))]

@@ -34,10 +34,9 @@ from fedgraft.domains.labels.smoothed_answers import SmoothedAnswers
 from fedgraft.domains.nodes.base.shards import NodeShard
 from fedgraft.domains.nodes.extensions.asked_for import Extensions, check_options, extensions_of
 from fedgraft.domains.nodes.task.answers import NodeAnswers
-from fedgraft.domains.nodes.task.clipped_nodes import ClippedNodes
 from fedgraft.domains.nodes.task.node_reader import plain_nodes
 from fedgraft.domains.nodes.task.node_task import NodeTask
-from fedgraft.domains.nodes.task.synthetic_nodes import SyntheticNodes
+from fedgraft.domains.nodes.task.variants import ClippedNodes, SyntheticNodes
 from fedgraft.domains.nodes.task.views import NodeViews
 from fedgraft.domains.nodes.training.client_graph import NodeData, by_hand, losses_of, losses_with_back
 from fedgraft.domains.nodes.training.model import NodeModel, network_of_nodes

@@ -35,8 +35,13 @@ from fedgraft.domains.ratings import shared_user_statistics as users_elsewhere
 from fedgraft.domains.ratings.features import NODE_WIDTH, PAIR_WIDTH, Known, pair_features
 from fedgraft.domains.ratings.graph import RatingGraph, edge_width
 from fedgraft.domains.ratings.pairs import Pairs, RatingData, RatingModel, encoder_of
-from fedgraft.domains.ratings.queries import item_categories, route_pairs, with_newcomers
-from fedgraft.domains.ratings.rating_reader import client_tables, plain_ratings
+from fedgraft.domains.ratings.rating_reader import (
+    client_tables,
+    item_categories,
+    plain_ratings,
+    route_pairs,
+    with_newcomers,
+)
 from fedgraft.domains.ratings.shards import RatingShard, label_shares, merge_shards
 from fedgraft.domains.ratings.shared_user_statistics import CODES, RemoteRatings
 from fedgraft.domains.ratings.social_model import SocialModel, node_rows, numbered, pseudo_items, training_losses
@@ -83,7 +88,7 @@ class Rating(
         share: "nothing"; "users": each client tells, once, how its users rate there, and learns how they rate
             elsewhere, a byte each; "effects": two (`domains.ratings.shared_user_statistics`; charged as statistics).
             "sums": clients add up how users rate, so that the server learns no more than the sums
-            (`domains.ratings.summed_user_statistics`); with [secure_sum].
+            (`domains.ratings.telling_users`); with [secure_sum].
         share_least: with "users" and "effects", fewest clients that must have a user for anything to be told of him,
             >= 2; with 2, of a user whom two have, each is told just what the other said. The server sees all anyway.
         centre: with "sums", where ratings are thought to lie on the scale, from 0 to 1, by what all know: heights above

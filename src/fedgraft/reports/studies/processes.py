@@ -84,7 +84,7 @@ def on_cluster(calls: Sequence[Call], on: str, jobs: int, write: Write) -> Itera
     machine, which makes `jobs`.
     """
     with missing_extra("ray", by="--on ray"):
-        from fedgraft.runtimes.ray_cluster.tasks import results
+        from fedgraft.runtimes.ray_cluster.cluster import results
     for index, files in results([partial(_collected, call.run) for call in calls], address_of(on), jobs, "--on ray:"):
         for name, content in files.items():
             write(name, content)

@@ -12,7 +12,7 @@ from fedgraft import wire
 from fedgraft.engine.plan import Plan
 from fedgraft.engine.privacy.spending import ANSWERED, NOISE, Spending
 from fedgraft.engine.protocol import codes, transport
-from fedgraft.engine.protocol.noise import told_by_kind
+from fedgraft.engine.protocol.sums import told_by_kind
 from fedgraft.engine.protocol.table import TABLE
 from fedgraft.errors import RefusedError, WireError
 from fedgraft.runtimes.federation import envelope

@@ -26,8 +26,7 @@ from fedgraft.runtimes.federation.folders import (
     read_secret,
     write_private,
 )
-from fedgraft.runtimes.federation.key_origins import check_origin
-from fedgraft.runtimes.federation.signers import write_signers
+from fedgraft.runtimes.federation.signers import check_origin, write_signers
 from fedgraft.wire.tokens import SECRET_BYTES
 
 CLIENTS: Final = "clients.toml"

@@ -21,9 +21,8 @@ from fedgraft.runtimes.federation.folders import (
     read_secret,
     write_whole,
 )
-from fedgraft.runtimes.federation.key_origins import check_origin, note_site_key
 from fedgraft.runtimes.federation.making import check_names, give_key, make_node
-from fedgraft.runtimes.federation.signers import write_signers
+from fedgraft.runtimes.federation.signers import check_origin, note_site_key, write_signers
 
 INSECURE: Final = "is not for a federation that was made with --insecure: its nodes have no keys."
 

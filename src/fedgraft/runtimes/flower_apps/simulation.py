@@ -20,8 +20,7 @@ from flwr.simulation import run_simulation
 from fedgraft.engine.plan import Plan
 from fedgraft.errors import MachineError
 from fedgraft.runtimes.federation.node import Node
-from fedgraft.runtimes.flower_apps.apps import client_app, server_app
-from fedgraft.runtimes.flower_apps.grid_link import GridLink
+from fedgraft.runtimes.flower_apps.apps import GridLink, client_app, server_app
 
 PLAN, SHARD, MEMORIES = "plan.pickle", "shard.pickle", "memories"
 """Files and a folder of a simulation: the plan of all, the data of each client, what it remembers."""

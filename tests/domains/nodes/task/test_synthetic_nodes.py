@@ -9,7 +9,7 @@ import torch
 
 from fedgraft.contracts import Batch
 from fedgraft.contracts.task import example_losses
-from fedgraft.domains.nodes.task.synthetic_nodes import BLOCKS, LINKED, SIZE, block_graph
+from fedgraft.domains.nodes.task.variants import BLOCKS, LINKED, SIZE, block_graph
 from fedgraft.errors import InputError
 from fedgraft.methods.models.gcn import GCN
 from fedgraft.methods.models.gin import GIN

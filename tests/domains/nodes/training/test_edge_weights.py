@@ -21,7 +21,7 @@ from fedgraft.domains.nodes.training.mended_graph import _joined
 from fedgraft.domains.nodes.training.neighbour_sampling import Neighbourhoods, Reach, Surroundings
 from fedgraft.domains.nodes.training.neighbour_sums import Neighbours
 from fedgraft.engine import boundary_codec
-from fedgraft.engine.server.smoothing.cross_client import CrossClientEdges
+from fedgraft.engine.server.smoothing import CrossClientEdges
 from fedgraft.errors import InputError, WireError
 from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.models.gat import GAT

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from fedgraft.contracts import Batch
-from fedgraft.domains.nodes.task.synthetic_nodes import block_graph
+from fedgraft.domains.nodes.task.variants import block_graph
 from fedgraft.domains.nodes.training.refinement import Perceptron, Said, Topology, losses, refined, signed
 from fedgraft.methods.exchanges.halo import Halo
 from fedgraft.methods.models.gcn import GCN

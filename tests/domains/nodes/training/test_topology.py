@@ -5,7 +5,7 @@ import pytest
 import torch
 from scipy import sparse
 
-from fedgraft.domains.nodes.task.synthetic_nodes import block_graph
+from fedgraft.domains.nodes.task.variants import block_graph
 from fedgraft.domains.nodes.training.refinement import (
     confidence,
     cosines,

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from fedgraft import wire
 from fedgraft.contracts import Selection, Timing, Update
-from fedgraft.engine.server.clock.simulated_clock import Clock
+from fedgraft.engine.server.clock import Clock
 from fedgraft.engine.server.rounds.arrivals import Arrivals, ArrivedUpdates
 from fedgraft.engine.server.rounds.collecting import TrainReplies
 from fedgraft.engine.server.rounds.merging import Merging

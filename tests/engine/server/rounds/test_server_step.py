@@ -10,9 +10,8 @@ from fedgraft import wire
 from fedgraft.contracts import Update
 from fedgraft.engine.server.rounds.arrivals import ArrivedUpdates
 from fedgraft.engine.server.rounds.collecting import TrainReplies
-from fedgraft.engine.server.rounds.merging import Merging
+from fedgraft.engine.server.rounds.merging import Merging, ServerStep
 from fedgraft.engine.server.rounds.safeguards import Safeguards
-from fedgraft.engine.server.rounds.server_step import ServerStep
 from fedgraft.engine.server.run_state import RunState
 from fedgraft.errors import InputError
 from fedgraft.experiment.job import Job

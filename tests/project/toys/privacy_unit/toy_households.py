@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedgraft.contracts import part
-from fedgraft.domains.nodes.task.clipped_nodes import ClippedNodes
+from fedgraft.domains.nodes.task.variants import ClippedNodes
 from fedgraft.engine.privacy import spending
 from fedgraft.methods.tasks.node import Node
 

@@ -6,7 +6,7 @@ from typing import ClassVar
 import numpy as np
 
 from fedgraft.contracts.data import Data
-from fedgraft.domains.labelled.shard import LabelledShard
+from fedgraft.domains.labelled.labels_of_data import LabelledShard
 from fedgraft.wire.layouts import Array
 
 SWITCHES = 3

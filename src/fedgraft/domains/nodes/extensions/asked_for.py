@@ -3,9 +3,8 @@
 from typing import Any
 
 from fedgraft.contracts.encoder import LayeredEncoder
-from fedgraft.domains.nodes.extensions.extension import NodeExtension
+from fedgraft.domains.nodes.extensions.extension import Masked, NodeExtension
 from fedgraft.domains.nodes.extensions.generated import Generated
-from fedgraft.domains.nodes.extensions.masked import Masked
 from fedgraft.domains.nodes.extensions.refined import Refined
 from fedgraft.domains.nodes.training.mended_graph import Mending
 from fedgraft.errors import require

@@ -1,6 +1,10 @@
-"""What a sharing method adds to the model of the task `node`, and to its steps; by default nothing."""
+"""What a sharing method adds to the model of the task `node`, and to its steps; by default nothing.
+
+The smallest one follows: masks beside the weights of linear layers (Fed-PUB, Baek et al., ICML 2023).
+"""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import torch
 from torch import nn
@@ -48,3 +52,12 @@ class NodeExtension:
     def answers(self, model: nn.Module) -> bool:
         """Return whether losses and answers are this extension's by now."""
         return False
+
+
+@dataclass(frozen=True)
+class Masked(NodeExtension):
+    """Weights of linear layers are multiplied by 1 + a mask, at first 0."""
+
+    def extend(self, model: NodeModel, g: torch.Generator) -> None:
+        """Add the masks."""
+        model.mask()

@@ -36,7 +36,7 @@ from fedgraft.domains.nodes.base.features import FeatureCoding, FeatureRows
 from fedgraft.domains.nodes.base.memory_check import check_inputs, check_room
 from fedgraft.domains.nodes.base.shards import NodeShard, merge_shards
 from fedgraft.domains.nodes.extensions.extension import NodeExtension
-from fedgraft.domains.nodes.task.linear_nodes import linear_of, regression_of
+from fedgraft.domains.nodes.task.variants import linear_of, regression_of
 from fedgraft.domains.nodes.training.client_graph import Computed, NodeData, around_of
 from fedgraft.domains.nodes.training.exchange import NodeExchange
 from fedgraft.domains.nodes.training.halo_setup import HaloSetup, inside, thinned

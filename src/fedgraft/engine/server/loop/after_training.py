@@ -14,7 +14,7 @@ from fedgraft.engine.server.loop.stopping import Evaluation, Stopping
 from fedgraft.engine.server.rounds.next_round import scored_model
 from fedgraft.engine.server.rounds.scoring import Scoring
 from fedgraft.engine.server.run_state import AFTER_STEPS, RunState
-from fedgraft.engine.server.smoothing.cross_client import CrossClientEdges
+from fedgraft.engine.server.smoothing import CrossClientEdges
 from fedgraft.errors import BudgetError
 from fedgraft.wire.layouts import Arrays
 

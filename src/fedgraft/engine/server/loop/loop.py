@@ -16,7 +16,7 @@ import numpy as np
 from fedgraft.contracts import Outcome, Runtime, Selector, Timing, View, randomness
 from fedgraft.engine.plan import Plan, split_sampler
 from fedgraft.engine.server.beginning import Beginning
-from fedgraft.engine.server.clock.simulated_clock import DISCONNECTED, Clock, Dropout
+from fedgraft.engine.server.clock import DISCONNECTED, Clock, Dropout
 from fedgraft.engine.server.exchange import Traffic
 from fedgraft.engine.server.ledger import DIRECTIONS, TRAINING, Ledger
 from fedgraft.engine.server.loop.after_training import AfterTraining

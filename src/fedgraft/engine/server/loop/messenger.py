@@ -1,7 +1,7 @@
 """Requests of a round, kind by kind: probe, try, train, train without a word, evaluate.
 
 How one exchange of messages is trusted and charged is `exchange`; how rounds go on where clients pause for halo rows is
-`halo_exchange`.
+`halo`.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -14,16 +14,15 @@ from fedgraft.engine.plan import PROGRESS_STEPS, Plan
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.beginning import Beginning
 from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, halo_bytes
-from fedgraft.engine.server.halo.halo_exchange import HaloExchange
+from fedgraft.engine.server.halo import HaloExchange
 from fedgraft.engine.server.ledger import Ledger
 from fedgraft.engine.server.limits import Limits
 from fedgraft.engine.server.loop.set_up import SetUp
-from fedgraft.engine.server.rounds.collecting import EachReply, SumRound, TrainReplies
+from fedgraft.engine.server.rounds.collecting import EachReply, Requests, SumRound, TrainReplies
 from fedgraft.engine.server.rounds.next_round import Ahead, Models
-from fedgraft.engine.server.rounds.requests import Requests
 from fedgraft.engine.server.rounds.safeguards import Safeguards
 from fedgraft.engine.server.rounds.scoring import Scorer, Scoring
-from fedgraft.engine.server.smoothing.smoothing import SmoothingExchange
+from fedgraft.engine.server.smoothing import SmoothingExchange
 from fedgraft.engine.server.sums.secure_sums import SecureSums
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import Arrays

@@ -13,14 +13,15 @@ from fedgraft.engine.plan import Plan
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.beginning import Beginning
 from fedgraft.engine.server.exchange import Exchange, Replies, check_finite
-from fedgraft.engine.server.halo.halo_exchange import halos_of
+from fedgraft.engine.server.halo import halos_of
 from fedgraft.engine.server.ledger import Ledger
 from fedgraft.engine.server.limits import Limits
 from fedgraft.engine.server.rounds.safeguards import Safeguards
-from fedgraft.engine.server.sums.summed_statistics import SummedStatistics, units_of
+from fedgraft.engine.server.sums.code_sums import SummedStatistics, units_of
 from fedgraft.errors import AllClientsFailedError, BudgetError, ClientError, WireError, printable
-from fedgraft.wire import Message, expansion
+from fedgraft.wire import Message
 from fedgraft.wire.layouts import VARIABLE, Arrays, Layout
+from fedgraft.wire.messages import at_most, check_decoded
 
 LOG = logging.getLogger("fedgraft.engine.server.loop.set_up")
 LARGEST_PUBLISHED = 2.0**60
@@ -117,9 +118,9 @@ class SetUp:
 
     def _decoded(self, coded: Arrays, layout: Layout) -> Arrays:
         """What a client published, of a layout, sound so far. Raises `WireError` and `ClientError`."""
-        with expansion.at_most(self._safeguards.hello_bytes, "safeguards.hello_bytes"):
+        with at_most(self._safeguards.hello_bytes, "safeguards.hello_bytes"):
             arrays = self._plan.rows.decode(coded, layout)
-            expansion.check(_size(arrays))
+            check_decoded(_size(arrays))
         check_finite(arrays)
         _check_sizes(arrays)
         return arrays

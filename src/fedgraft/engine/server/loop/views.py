@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from fedgraft.contracts import View
 from fedgraft.engine.plan import Plan
-from fedgraft.engine.server.clock.devices import Devices
-from fedgraft.engine.server.clock.simulated_clock import Clock
+from fedgraft.engine.server.clock import Clock, Devices
 from fedgraft.engine.server.ledger import Ledger
 from fedgraft.engine.server.loop.messenger import Messenger
 from fedgraft.engine.server.loop.stopping import Evaluation, Stopping

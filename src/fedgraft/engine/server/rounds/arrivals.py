@@ -9,7 +9,7 @@ import numpy as np
 
 from fedgraft.contracts import Timing, Update
 from fedgraft.engine.plan import split_sampler
-from fedgraft.engine.server.clock.simulated_clock import Clock
+from fedgraft.engine.server.clock import Clock
 from fedgraft.engine.server.rounds.collecting import TOGETHER, TrainReplies
 from fedgraft.wire.layouts import Arrays
 

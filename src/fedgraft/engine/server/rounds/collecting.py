@@ -1,20 +1,61 @@
-"""The server's part in `privacy.collection`: how a round's updates and scores arrive."""
+"""The server's part in `privacy.collection`: how a round's updates and scores arrive.
+
+Of requests that bring a model or scalars equal ones are encoded once, and one limit holds for all replies.
+"""
 
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
+from fedgraft import wire
 from fedgraft.engine import coded_arrays
-from fedgraft.engine.plan import Plan, split_sampler
-from fedgraft.engine.server.exchange import Replies, Traffic, check_finite
-from fedgraft.engine.server.rounds.next_round import Ahead, Models
-from fedgraft.engine.server.rounds.requests import Requests
+from fedgraft.engine.plan import PROGRESS_STEPS, Plan, split_sampler
+from fedgraft.engine.protocol.protocol import Protocol
+from fedgraft.engine.server.exchange import Exchange, Replies, Traffic, check_finite
+from fedgraft.engine.server.limits import Limits
+from fedgraft.engine.server.rounds.next_round import Ahead, Models, Reports
 from fedgraft.engine.server.rounds.safeguards import norm
 from fedgraft.engine.server.rounds.scoring import Scorer, Scoring
-from fedgraft.engine.server.smoothing.smoothing import Hops
+from fedgraft.engine.server.smoothing import Hops
 from fedgraft.errors import ClientError, WireError, printable
+from fedgraft.wire import Message
 from fedgraft.wire.layouts import Arrays
+
+NOTHING: Final[Reports] = {}
+"""No scalars for anybody."""
+
+
+class Requests:
+    """Encode requests, and send them.
+
+    Args:
+        plan: what both ends agreed on.
+        exchange: sends them.
+        limits: of replies.
+    """
+
+    def __init__(self, plan: Plan, exchange: Exchange, limits: Limits) -> None:
+        self._protocol, self._exchange, self.limits = Protocol.of(plan), exchange, limits
+
+    def send(self, kind: str, round: int, requests: Mapping[int, bytes], charged: bool = True) -> Replies:
+        """Send requests of a kind, {client: bytes}."""
+        limits = dict.fromkeys(requests, self.limits.reply_bytes(kind))
+        return self._exchange.send(kind, round, requests, limits, charged)
+
+    def of(
+        self, kind: str, round: int, models: Models, progress: float = 0.0, reports: Reports = NOTHING
+    ) -> dict[int, bytes]:
+        """Return {client: request} with its model and its scalars; `progress` is in [0, 1]."""
+        encoded: dict[tuple[int, tuple[float, ...]], bytes] = {}
+        layout, names = self._protocol.request_layouts.get(kind), self._protocol.request_names.get(kind, ())
+        keys = {client: (id(model), tuple(reports.get(client, {}).values())) for client, model in models.items()}
+        for client, model in models.items():
+            if keys[client] not in encoded:
+                report, steps = reports.get(client, {}), int(progress * PROGRESS_STEPS)
+                encoded[keys[client]] = wire.encode(Message(kind, round, report, model, progress=steps), layout, names)
+        return {client: encoded[key] for client, key in keys.items()}
+
 
 TOGETHER: Final = -1
 """In place of a client: all whose updates were added up before the server saw them."""

@@ -12,7 +12,7 @@ from fedgraft.engine.allocator import give_back
 from fedgraft.engine.plan import AFTER, PROGRESS_STEPS, Plan
 from fedgraft.engine.protocol.protocol import Protocol
 from fedgraft.engine.server.exchange import Exchange, Replies
-from fedgraft.engine.server.halo.halo_exchange import HaloExchange
+from fedgraft.engine.server.halo import HaloExchange
 from fedgraft.engine.server.rounds.next_round import Ahead, scored_model
 from fedgraft.engine.server.run_state import AFTER_STEPS, RunState
 from fedgraft.wire import Message

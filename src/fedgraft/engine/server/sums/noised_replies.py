@@ -11,8 +11,7 @@ from fedgraft.engine.privacy.central import CentralMechanism, following
 from fedgraft.engine.privacy.private_sums import flat, parts
 from fedgraft.engine.server.beginning import ServerSecret
 from fedgraft.engine.server.exchange import Replies
-from fedgraft.engine.server.rounds.collecting import TOGETHER, EachReply, SumRound, TrainReplies
-from fedgraft.engine.server.rounds.requests import Requests
+from fedgraft.engine.server.rounds.collecting import TOGETHER, EachReply, Requests, SumRound, TrainReplies
 from fedgraft.engine.server.rounds.safeguards import norm
 from fedgraft.engine.server.rounds.scoring import Scorer
 from fedgraft.secrets.discrete_gaussian import discrete_gaussian

@@ -21,8 +21,7 @@ from fedgraft.engine.server.rounds.collecting import TOGETHER, SumRound, TrainRe
 from fedgraft.engine.server.rounds.next_round import Ahead, Models
 from fedgraft.engine.server.rounds.safeguards import norm
 from fedgraft.engine.server.rounds.scoring import Scoring
-from fedgraft.engine.server.sums.sum_codes import codes_in, masks_of, signed, total_of, wide_codes_in
-from fedgraft.engine.server.sums.summed_hops import SummedHops
+from fedgraft.engine.server.sums.code_sums import SummedHops, codes_in, masks_of, signed, total_of, wide_codes_in
 from fedgraft.errors import ClientError, WireError
 from fedgraft.wire import Message
 from fedgraft.wire.layouts import Array, Arrays

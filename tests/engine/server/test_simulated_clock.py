@@ -2,7 +2,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedgraft.engine.server.clock.simulated_clock import Clock
+from fedgraft.engine.server.clock import Clock
 from fedgraft.errors import InputError
 
 TWO = [

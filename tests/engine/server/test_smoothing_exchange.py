@@ -4,7 +4,7 @@ import numpy as np
 
 from fedgraft.contracts.abilities.smoothing import Boundary
 from fedgraft.domains.nodes.training.neighbour_sums import Neighbours
-from fedgraft.engine.server.smoothing.cross_client import CrossClientEdges
+from fedgraft.engine.server.smoothing import CrossClientEdges
 from helpers.node_runs import small
 
 

@@ -5,7 +5,7 @@ import pytest
 from scipy import stats
 
 from fedgraft import wire
-from fedgraft.engine.server.clock.simulated_clock import DISCONNECTED, Dropout
+from fedgraft.engine.server.clock import DISCONNECTED, Dropout
 from fedgraft.errors import InputError
 from helpers.toy_runs import looped, run, toy
 

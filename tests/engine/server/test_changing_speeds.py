@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from fedgraft.contracts import randomness
-from fedgraft.engine.server.clock.devices import ChangingSpeeds
-from fedgraft.engine.server.clock.simulated_clock import Clock
+from fedgraft.engine.server.clock import ChangingSpeeds, Clock
 from fedgraft.errors import InputError
 from helpers.toy_runs import run, same, toy
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from fedgraft import wire
-from fedgraft.engine.server.halo.halo_store import Halo, HaloRows, HaloStore
+from fedgraft.engine.server.halo import Halo, HaloRows, HaloStore
 from fedgraft.errors import WireError
 
 

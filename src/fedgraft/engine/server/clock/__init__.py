@@ -1,1 +1,0 @@
-"""The simulated clock: speeds of clients, and who is disconnected."""

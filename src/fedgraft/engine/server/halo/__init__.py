@@ -1,1 +1,0 @@
-"""Rows of boundary nodes, kept by the server and sent to the clients that need them."""

@@ -1,1 +1,0 @@
-"""Smoothing of answers over edges between clients, hop by hop."""
