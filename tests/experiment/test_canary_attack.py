@@ -200,9 +200,9 @@ def test_every_unit_is_attacked(recipe, changes, read, tmp_path, monkeypatch):
 
 def test_users_whose_parts_are_not_cut_refute_the_claim(tmp_path, monkeypatch):
     run = ran("graft_rating_private", {**RATINGS, "privacy.unit": "user", "privacy.clip": 0.05}, tmp_path)
-    summed = telling_users.summed_users.summed
+    summed = telling_users.summed
     monkeypatch.setattr(
-        telling_users.summed_users,
+        telling_users,
         "summed",
         lambda known, users, centre, unit, longest: summed(known, users, centre, unit, 1000 * longest),
     )

@@ -23,7 +23,6 @@ MODULES = (
             "finished",
             "python_arguments",
             "json_tables",
-            "request_schema",
             "serve",
         )
     ),
