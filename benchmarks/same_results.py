@@ -31,7 +31,7 @@ COMPARED = (
     "test_at_best_validation",
     "flops",
     "simulated_seconds",
-    "baselines",
+    "yardsticks",
 )
 SHOPS = ("data.users=120", "data.items=60", "data.count=1500", "rounds=4")
 MOLECULES = ("data.clients=4", "data.graphs=24", "rounds=5", "model.hidden=8")
@@ -156,7 +156,7 @@ def upgraded_override(text: str) -> str:
 def measured(tree: Path, tables: Path, name: str) -> dict[str, Any]:
     """What a run of a tree's code ends with; only "error" if it fails. Own tables are held against baselines."""
     arguments = [argument.format(tables=tables) if "{tables}" in argument else argument for argument in RUNS[name]]
-    baselines = [] if name.startswith("own-") else ["baselines=[]"]
+    baselines = [] if name.startswith("own-") else ["yardsticks=[]"]
     if (tree / "src" / MOVED_OPTIONS).is_file():
         arguments = [upgraded_override(argument) for argument in arguments]
     done = subprocess.run(

@@ -1,6 +1,7 @@
 """A node's way to its server, a real one in this process: while it works, and where the server has gone."""
 
 import logging
+import socket
 import threading
 import time
 from contextlib import closing, contextmanager
@@ -138,7 +139,7 @@ def test_an_answer_survives_a_link_that_breaks(folder):
             def _ask(self, path, body=b""):
                 if path.startswith("/answer") and not broken:
                     broken.append(path)
-                    self._connection.sock.close()
+                    self._connection.sock.shutdown(socket.SHUT_RDWR)
                 return super()._ask(path, body)
 
         with answering(folder, lambda order: order * 2, Breaking):

@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Final
 
 from fedgraft import wire
 from fedgraft.contracts import Task
@@ -13,6 +13,9 @@ from fedgraft.contracts.task import ClassCounts
 from fedgraft.errors import InputError
 
 LOG = logging.getLogger("fedgraft.data")
+
+SENT_AS: Final = {"positive_class": "rare"}
+"""{option of a task: its name among what is sent, where that is another one: bytes are those of before}."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +75,9 @@ def agree(task: Task[Any, Any], data: AgreedData[Any], published: Mapping[int, b
     if classes is not None and classes.names:
         knowing, notes = knowing.judged_among(classes)
     told = {name: value for name in unsaid if not is_unsaid(value := getattr(knowing, name))}
-    plain: Any = {name: list(value) if isinstance(value, tuple) else value for name, value in told.items()}
+    plain: Any = {
+        SENT_AS.get(name, name): list(value) if isinstance(value, tuple) else value for name, value in told.items()
+    }
     size = len(wire.pack({"data": fitted.agreement, "task": plain}))
     sizes = {client: (size, len(message)) for client, message in sorted(published.items())}
     return Agreed(fitted, replace(task, **told), notes, sizes, classes, trees)  # type: ignore[type-var]

@@ -13,7 +13,7 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import closing, suppress
 from http.client import HTTPConnection, HTTPException, HTTPResponse, HTTPSConnection
 from pathlib import Path
 from queue import Empty, Queue
@@ -119,6 +119,7 @@ class SiteLink:
                 return
             time.sleep(pause * (0.5 + random.random() / 2))
             pause = min(2 * pause, AGAIN_SECONDS[1])
+        self._close()
 
     def _step(self) -> None:
         """Ask the next thing."""
@@ -212,11 +213,12 @@ class SiteLink:
     def _leave(self) -> None:
         """Say goodbye, by another connection: the thread waits at its own."""
         if self._joined:
-            with suppress(OSError, HTTPException, FedgraftError):
-                connection = connection_of(self._folder, seconds=2.0)
+            with (
+                suppress(OSError, HTTPException, FedgraftError),
+                closing(connection_of(self._folder, seconds=2.0)) as connection,
+            ):
                 connection.request("POST", "/leave", None, self._signer.headers("/leave", b""))
                 connection.getresponse().read()
-                connection.close()
 
 
 class _Gone(Exception):
