@@ -199,7 +199,7 @@ def test_at_home_no_message_tells_scores(toy):
     toy("message")
     import_module("toy_noise")
     table.declare("loudness", 200, "a score", {"loudness": "scores"}, dict)
-    with pytest.raises(InputError, match="'loudness' tell them"):
+    with pytest.raises(InputError, match="'loudness' report them"):
         run(selector={"name": "toy_noise:Quietest"}, evaluation={"at": "home"})
 
 

@@ -85,10 +85,10 @@ class Abilities:
 
     @cached_property
     def row_width(self) -> int:
-        """Numbers in a row of a hop; a `TypeError` where ways to answer do not say what such a row tells."""
+        """Numbers in a row of a hop; a `TypeError` where ways to answer do not declare `row_tells`."""
         width = self.smoothing.row_width if self.smoothing else 0
         if width and self.smoothing and not self.smoothing.row_tells:
-            raise TypeError("The ways to answer send rows and do not say what these tell (`Ways.row_tells`).")
+            raise TypeError("The ways to answer send rows and do not declare what these disclose (`Ways.row_tells`).")
         return width
 
     publishing: cached_property[PublishingTask[Any] | None] = _able("task", PublishingTask)

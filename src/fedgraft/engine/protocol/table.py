@@ -48,7 +48,7 @@ def declare(name: str, number: int, says: str, tells: Mapping[str, str], answer:
         name: its word.
         number: on the wire, in [128, 255].
         says: what a reply holds, in words for pages.
-        tells: {name of a scalar: what it tells of a client, a word of `contracts.capabilities`}.
+        tells: {name of a scalar: what it discloses of a client, a word of `contracts.capabilities`}.
         answer: a function of a module, which worker processes import.
 
     Raises:
@@ -60,7 +60,7 @@ def declare(name: str, number: int, says: str, tells: Mapping[str, str], answer:
     if taken := tells.keys() & {*REPORTED, *SCORES, "update"}:
         raise ValueError(f"Scalars of the kind of message {name!r} must have names of their own; got {sorted(taken)}.")
     if strange := {*tells.values()} - CAPABILITIES.keys():
-        raise ValueError(f"What scalars tell must be among {', '.join(CAPABILITIES)}; got {sorted(strange)}.")
+        raise ValueError(f"What scalars disclose must be among {', '.join(CAPABILITIES)}; got {sorted(strange)}.")
 
     def asked(plan: Plan) -> bool:
         return plan.collection.single and not plan.reports.isdisjoint(tells)

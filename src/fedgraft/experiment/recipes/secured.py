@@ -208,7 +208,7 @@ def _scored_at_home(plan: Plan, selector: Selector[Any], stopping: Stopping) -> 
     for kind in Protocol.of(plan).outside:
         if "scores" in Protocol.of(plan).told(kind):
             change = {"selector.name": "random"}
-            found.append(Finding(f"messages of kind {kind!r} tell them", "selector.name = 'random'", change))
+            found.append(Finding(f"messages of kind {kind!r} report them", "selector.name = 'random'", change))
     if plan.smoothing is not None:
         found.append(
             Finding("a way to smooth answers is chosen by them", "answers.smoothing = 0", {"answers.smoothing": 0})

@@ -148,7 +148,7 @@ class Loop:
             self._finish(state)
             return None
         state.round, trained = round, made.arrived.trained
-        outside, silenced = self._messenger.told_outside(trained.reports if collects else (), round)
+        outside, silenced = self._messenger.outside_reports(trained.reports if collects else (), round)
         self._note_computed(state, TRAINING)
         due = self._due(state)
         scores, unscored = self._score(state) if due else ({}, {})

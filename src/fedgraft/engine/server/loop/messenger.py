@@ -127,21 +127,21 @@ class Messenger:
         rate = self._plan.training.rate(int(progress * PROGRESS_STEPS) / PROGRESS_STEPS)
         return self._collecting.ended(begun, replies, round, rate)
 
-    def told_outside(self, clients: Iterable[int], round: int) -> tuple[dict[int, dict[str, float]], dict[int, str]]:
+    def outside_reports(self, clients: Iterable[int], round: int) -> tuple[dict[int, dict[str, float]], dict[int, str]]:
         """Ask clients by kinds of messages from outside.
 
         Returns {client: {name: scalar}} of those that answer all of them, and {client: reason} of the others.
         """
-        told: dict[int, dict[str, float]] = {client: {} for client in clients}
+        reports: dict[int, dict[str, float]] = {client: {} for client in clients}
         failed: dict[int, str] = {}
-        for kind in Protocol.of(self._plan).outside if told else ():
-            replies = self._requests.send(kind, round, self._requests.of(kind, round, dict.fromkeys(told)))
+        for kind in Protocol.of(self._plan).outside if reports else ():
+            replies = self._requests.send(kind, round, self._requests.of(kind, round, dict.fromkeys(reports)))
             for client, message in replies.messages.items():
-                told[client] |= message.report
-            silent = told.keys() - replies.messages.keys()
+                reports[client] |= message.report
+            silent = reports.keys() - replies.messages.keys()
             failed |= {client: replies.failed.get(client, "no answer") for client in silent}
-            told = {client: scalars for client, scalars in told.items() if client not in failed}
-        return told, failed
+            reports = {client: scalars for client, scalars in reports.items() if client not in failed}
+        return reports, failed
 
     def train_silently(self, models: Models, round: int, progress: float) -> TrainReplies:
         """Have a cohort train by itself. Nothing travels but the current model, to those who lack it.
